@@ -1,0 +1,94 @@
+"""Judges a learner on fresh tasks: mean and 95 % interval after each of several numbers of inner steps."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError
+from fewstep._learner import Learner, Loss
+from fewstep._outer import task_keys
+from fewstep._rule import Meta
+
+_CHUNK = 50
+_TEST = 2
+
+
+class Score(NamedTuple):
+    """The score after `inner_steps` on tasks of `shots`: mean over tasks, and 1.96 standard errors of that mean."""
+
+    shots: int
+    inner_steps: int
+    mean: float
+    interval95: float
+    n_tasks: int
+    values: np.ndarray
+
+
+def task_scores(
+    learner: Learner,
+    meta: Meta,
+    tasks: Tasks,
+    data: Any,
+    key: Key[Array, ""],
+    n_tasks: int,
+    steps: tuple[int, ...],
+    score: Loss,
+) -> Float[Array, "tasks steps"]:
+    """The query score of each task after each number of inner steps; pure, so it can be jitted and vmapped."""
+
+    def one(index: Array) -> Float[Array, " steps"]:
+        of_data, of_task = (k[0] for k in task_keys(key, index[None]))
+        support, query = tasks.sample(data, of_data)
+        adapted = learner.adapt(meta, of_task, support, steps)
+        predict = jax.vmap(lambda a: score(learner.predict(meta, a, query.x, query.weight), query))
+        return predict(adapted)
+
+    return jax.lax.map(one, jnp.arange(n_tasks), batch_size=min(_CHUNK, n_tasks))
+
+
+def evaluate(
+    learner: Learner,
+    meta: Meta,
+    tasks: Tasks | Mapping[int, Tasks],
+    score: Loss,
+    *,
+    steps: tuple[int, ...] = (0, 1, 5),
+    n_tasks: int = 600,
+    seed: int = 0,
+) -> list[Score]:
+    """Judges a learner on tasks it has not seen.
+
+    **Arguments:** `tasks`, or a dict of them by number of shots; `score(prediction, batch)` such as `squared_error`
+    or `accuracy`; the numbers of inner `steps`, all from one trajectory; how many tasks; the `seed` they come from.
+
+    **Returns:** one `Score` for each number of shots and steps.
+
+    Example::
+
+        evaluate(learner, meta, {5: sinusoid(5), 10: sinusoid(10)}, squared_error, steps=(1, 5))
+    """
+    if n_tasks < 2:
+        raise FewstepError(f"n_tasks is {n_tasks}. An interval needs at least 2 tasks.")
+    key = jax.random.fold_in(jax.random.key(seed), _TEST)
+    several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
+    scores = []
+    for shots, some in several.items():
+        judge = jax.jit(lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score))
+        values = np.asarray(judge(meta, some.data), float)
+        scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(steps)]
+    return scores
+
+
+def summarise(shots: int, inner_steps: int, values: np.ndarray) -> Score:
+    """Mean and 95 % interval of one score a task."""
+    half = 1.96 * float(values.std()) / len(values) ** 0.5
+    return Score(shots, inner_steps, float(values.mean()), half, len(values), values)
+
+
+def _shots(tasks: Tasks, key: Key[Array, ""]) -> int:
+    return jax.eval_shape(tasks.sample, tasks.data, key).support.weight.shape[0]

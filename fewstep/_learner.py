@@ -1,0 +1,143 @@
+"""The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key, PyTree
+
+from fewstep._episode import Batch, Episode
+from fewstep._errors import FewstepError
+from fewstep._network import Network, flatten, unflatten
+from fewstep._rule import Flat, Meta, Rule, chain
+
+Loss = Callable[[Any, Batch], Float[Array, ""]]
+InnerLoss = Callable[[Meta, Any, Batch], Float[Array, ""]]
+
+
+class Adapted(NamedTuple):
+    """What a task leaves behind: the arrays the inner loop moved, by path, and the network's state on the support."""
+
+    fast: Flat
+    state: PyTree
+
+
+class _Adapt(Protocol):
+    def __call__(
+        self, meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
+        first_order: bool = False, minibatch: int | None = None,
+    ) -> Adapted: ...  # fmt: skip
+
+
+class _Loss(Protocol):
+    def __call__(
+        self, meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
+    ) -> Float[Array, ""]: ...
+
+
+class Learner(NamedTuple):
+    """Something that learns a task from its support set.
+
+    - `init(key)` makes the meta-parameters;
+    - `loss(meta, key, episode)` is what training minimises;
+    - `adapt(meta, key, support, steps)` learns a task: for a number of steps an `Adapted`; for several numbers one
+      `Adapted` with a leading axis, all from one trajectory;
+    - `predict(meta, adapted, x)` is the adapted network.
+    """
+
+    init: Callable[[Key[Array, ""]], Meta]
+    loss: _Loss
+    adapt: _Adapt
+    predict: Callable[..., Any]
+
+
+def gradient_learner(
+    network: Network,
+    rule: Rule,
+    loss: Loss,
+    *,
+    steps: int = 1,
+    inner_loss: InnerLoss | None = None,
+    remat: bool = False,
+) -> Learner:
+    """Makes the learner that adapts a network by a few gradient steps of a rule.
+
+    **Arguments:** `loss(prediction, batch)` on the query, and on the support too unless `inner_loss(meta, prediction,
+    batch)` is given; `steps` the inner steps in training; `remat` computes each inner step again on the way back, so
+    that memory does not grow with the steps.
+
+    **Returns:** a `Learner`.
+
+    Example::
+
+        learner = gradient_learner(mlp(), mtnet(0.01), squared_error)
+    """
+    layers, rule = network.layers, chain(rule)
+    inner: InnerLoss = inner_loss or (lambda meta, prediction, batch: loss(prediction, batch))
+
+    def init(key: Key[Array, ""]) -> Meta:
+        of_network, of_rule = jax.random.split(key)
+        weights = network.init(of_network)
+        return {"weights": weights, **rule.init(layers, of_rule, _movable(network, weights))}
+
+    def forward(meta: Meta, fast: Flat, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+        params = rule.realise(layers, meta, flatten(meta["weights"]) | fast)
+        return network.apply(unflatten(meta["weights"], params), state, x, weight)
+
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
+        first_order: bool = False, minibatch: int | None = None,
+    ) -> Adapted:  # fmt: skip
+        asked = _asked(steps)
+        of_rule, of_batches = jax.random.split(key)
+        optimiser = rule.update(layers, meta, of_rule)
+
+        def step(carry: tuple[Flat, Any], number: Array) -> tuple[tuple[Flat, Any], None]:
+            fast, memory = carry
+            batch = support if minibatch is None else _draw(support, jax.random.fold_in(of_batches, number), minibatch)
+            gradient = jax.grad(lambda f: inner(meta, forward(meta, f, (), batch.x, batch.weight)[0], batch))(fast)
+            gradient = jax.lax.stop_gradient(gradient) if first_order else gradient
+            updates, memory = optimiser.update(gradient, memory, fast)
+            return (optax.apply_updates(fast, updates), memory), None
+
+        fast = rule.start(layers, meta, _movable(network, meta["weights"]))
+        carry, taken, reached = (fast, optimiser.init(fast)), 0, []
+        body = jax.checkpoint(step) if remat else step
+        for count in asked:
+            carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken <= 1 or 1)
+            taken = count
+            reached.append(carry[0])
+        states = [forward(meta, fast, (), support.x, support.weight)[1] for fast in reached]
+        every = [Adapted(fast, state) for fast, state in zip(reached, states, strict=True)]
+        return every[0] if isinstance(steps, int) else jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
+
+    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+        weight = jnp.ones(jax.tree.leaves(x)[0].shape[0]) if weight is None else weight
+        return forward(meta, adapted.fast, adapted.state, x, weight)[0]
+
+    def episode_loss(
+        meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
+    ) -> Float[Array, ""]:
+        adapted = adapt(meta, key, episode.support, steps, first_order=first_order)
+        return loss(predict(meta, adapted, episode.query.x, episode.query.weight), episode.query)
+
+    return Learner(init, episode_loss, adapt, predict)
+
+
+def _movable(network: Network, weights: PyTree) -> Flat:
+    return {path: leaf for path, leaf in flatten(weights).items() if path not in network.frozen}
+
+
+def _draw(support: Batch, key: Key[Array, ""], rows: int) -> Batch:
+    """A minibatch without repetition; rows of weight 0 come last."""
+    order = jnp.argsort(jax.random.uniform(key, support.weight.shape) + (support.weight == 0))
+    return jax.tree.map(lambda array: array[order[:rows]], support)
+
+
+def _asked(steps: int | tuple[int, ...]) -> tuple[int, ...]:
+    asked = (steps,) if isinstance(steps, int) else tuple(steps)
+    if not asked or min(asked) < 0 or list(asked) != sorted(set(asked)):
+        raise FewstepError(f"The numbers of inner steps are {asked}. Give rising numbers from 0 on, such as (0, 1, 5).")
+    return asked

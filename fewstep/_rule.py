@@ -1,0 +1,108 @@
+"""A rule fills the two holes of the inner loop: how fast weights become the network's, how a gradient becomes a step."""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import jax
+import optax
+from jaxtyping import Array, Key
+
+from fewstep._errors import FewstepError
+from fewstep._network import Layer
+
+Flat = dict[str, Array]
+Layers = tuple[Layer, ...]
+Meta = dict[str, Any]
+
+
+class Stage(IntEnum):
+    """Where a link stands in a chain, whatever order it was written in."""
+
+    CHOOSE = 0  # which arrays are adapted
+    SHAPE = 1  # how the adapted arrays become the network's
+    OPTIMISE = 2  # how a gradient becomes a step
+    SCALE = 3  # what the step is multiplied by: after the optimiser, or Adam would undo it
+
+
+class Rule(NamedTuple):
+    """One link of a method, or a whole method: pure functions that the inner loop calls.
+
+    - `init(layers, key, fast)` makes the link's own meta-parameters, as a dict;
+    - `start(layers, meta, fast)` picks what is adapted from the network's arrays, given by path;
+    - `realise(layers, meta, params)` turns arrays, adapted and not, into those the network computes with;
+    - `update(layers, meta, key)` gives the optax transformation that makes a gradient into a step.
+
+    `name`, `stage` and `links` tell `chain` where the link belongs.
+    """
+
+    init: Callable[[Layers, Key[Array, ""], Flat], Meta]
+    start: Callable[[Layers, Meta, Flat], Flat]
+    realise: Callable[[Layers, Meta, Flat], Flat]
+    update: Callable[[Layers, Meta, Key[Array, ""]], optax.GradientTransformation]
+    name: str = "rule"
+    stage: Stage = Stage.SHAPE
+    links: tuple["Rule", ...] = ()
+
+
+def link(name: str, stage: Stage, **holes: Callable[..., Any]) -> Rule:
+    """A rule that fills some of the holes and leaves the rest as they are."""
+    nothing: dict[str, Callable[..., Any]] = {
+        "init": lambda layers, key, fast: {},
+        "start": lambda layers, meta, fast: fast,
+        "realise": lambda layers, meta, params: params,
+        "update": lambda layers, meta, key: optax.identity(),
+    }
+    return Rule(**(nothing | holes), name=name, stage=stage)
+
+
+def chain(*links: Rule) -> Rule:
+    """Makes one rule of several: `chain(metric(), mask(), rates(0.01))`.
+
+    The links work in the order of their stages, not in the order they are written: the choice of layers, the metric,
+    the optimiser, then masks and rates on the optimiser's output. Learned rates replace the step size of `sgd`.
+
+    **Arguments:** rules; a chain among them is taken apart.
+
+    **Returns:** a `Rule`. Raises `FewstepError` when a link is there twice.
+    """
+    flat = [part for rule in links for part in (rule.links or (rule,))]
+    names = [part.name for part in flat]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise FewstepError(f"The chain holds {', '.join(twice)} twice. Keep one of each.")
+    if "rates" in names:
+        flat = [part for part in flat if part.name != "sgd"]
+    parts = tuple(sorted(flat, key=lambda part: part.stage))
+
+    def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
+        meta: Meta = {}
+        for number, part in enumerate(parts):
+            meta |= part.init(layers, jax.random.fold_in(key, number), fast)
+            fast = part.start(layers, meta, fast)
+        return meta
+
+    def start(layers: Layers, meta: Meta, fast: Flat) -> Flat:
+        for part in parts:
+            fast = part.start(layers, meta, fast)
+        return fast
+
+    def realise(layers: Layers, meta: Meta, params: Flat) -> Flat:
+        for part in parts:
+            params = part.realise(layers, meta, params)
+        return params
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        keys = (jax.random.fold_in(key, number) for number in range(len(parts)))
+        steps = [part.update(layers, meta, k) for part, k in zip(parts, keys, strict=True)]
+        return optax.chain(*_descent(parts), *steps)
+
+    return Rule(init, start, realise, update, "+".join(part.name for part in parts), links=parts)
+
+
+def _descent(parts: tuple[Rule, ...]) -> list[optax.GradientTransformation]:
+    """Plain descent where only rates say how far to go; an error where nothing does."""
+    if any(part.stage == Stage.OPTIMISE for part in parts):
+        return []
+    if not any(part.name == "rates" for part in parts):
+        raise FewstepError("The rule has no step size. Add one to the chain: sgd(0.01), optimiser(...) or rates(0.01).")
+    return [optax.scale(-1.0)]

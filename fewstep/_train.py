@@ -1,0 +1,245 @@
+"""The outer loop: the only one. A pure step, compiled once for any number of steps, run in segments."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int, Key
+
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError
+from fewstep._evaluate import task_scores
+from fewstep._learner import Learner, Loss
+from fewstep._outer import Outer, over_tasks, unrolled
+from fewstep._rule import Meta
+
+TRAINING, VALIDATION, TEST = 0, 1, 2  # streams of tasks that never meet
+
+
+class Best(NamedTuple):
+    """The meta-parameters with the lowest validation score so far, and how many validations ago that was."""
+
+    meta: Meta
+    score: Float[Array, " seeds"]
+    step: Int[Array, " seeds"]
+    stale: Int[Array, " seeds"]
+
+
+class TrainState(NamedTuple):
+    """All that training carries from step to step, with an axis of seeds in front: what a checkpoint holds.
+
+    `window` is the sum of the losses and gradient norms since the last row of the log.
+    """
+
+    meta: Meta
+    optimiser: Any
+    key: Key[Array, " seeds"]
+    window: Float[Array, "2 seeds"]
+    best: Best
+    step: Int[Array, ""]
+
+
+class Row(NamedTuple):
+    """One row of the log; loss, gradient norm and validation score are lists with one entry a seed."""
+
+    step: int
+    loss: list[float]
+    gradient_norm: list[float]
+    validation: list[float] | None
+
+
+class Trained(NamedTuple):
+    """The outcome of `train`: the last meta-parameters (with an axis of seeds if several were asked for), the state to
+    go on from, and the log."""
+
+    meta: Meta
+    state: TrainState
+    log: list[Row]
+
+
+class NotFinite(FewstepError):
+    """Training met a loss or gradient that is not finite; `step` says where."""
+
+    def __init__(self, step: int):
+        super().__init__(
+            f"The loss or its gradient is no longer finite at step {step}. The steps grew too large: try a smaller "
+            "inner or outer learning rate, clip the outer gradient, or take fewer inner steps."
+        )
+        self.step = step
+
+
+def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
+    """The state before the first step, for each seed."""
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    meta = jax.jit(jax.vmap(lambda key: learner.init(jax.random.fold_in(key, TRAINING))))(keys)
+    none = jnp.zeros(len(seeds), int)
+    # A copy, because the state's buffers are handed over to each segment and none may be there twice.
+    best = Best(jax.tree.map(jnp.copy, meta), jnp.full(len(seeds), jnp.inf), none, none.copy())
+    return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
+
+
+def make_segment(
+    learner: Learner,
+    tasks: Tasks,
+    optimiser: optax.GradientTransformation,
+    *,
+    meta_batch: int,
+    outer: Outer = unrolled,
+    mesh: Mesh | None = None,
+    chunk: int | None = None,
+) -> Callable[[TrainState, Any, Any], tuple[TrainState, Array]]:
+    """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps.
+
+    It stops after the first step whose loss or gradient is not finite.
+    """
+    gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
+
+    def step(meta: Meta, memory: Any, key: Key[Array, ""], number: Array, data: Any) -> tuple[Meta, Any, Array]:
+        of_step = jax.random.fold_in(jax.random.fold_in(key, TRAINING), number)
+        loss, grads = gradient(meta, data, of_step)
+        updates, memory = optimiser.update(grads, memory, meta)
+        return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
+
+    def body(carry: Any) -> Any:
+        state, data, left, _ = carry
+        seeds = jax.vmap(step, (0, 0, 0, None, None), (0, 0, 1))
+        meta, memory, seen = seeds(state.meta, state.optimiser, state.key, state.step, data)
+        finite = jnp.isfinite(seen).all()
+        state = state._replace(meta=meta, optimiser=memory, window=state.window + seen, step=state.step + 1)
+        return state, data, left - 1, finite
+
+    def segment(state: TrainState, data: Any, steps: Any) -> tuple[TrainState, Array]:
+        state, _, _, finite = jax.lax.while_loop(
+            lambda carry: (carry[2] > 0) & carry[3], body, (state, data, steps, jnp.asarray(True))
+        )
+        return state, finite
+
+    return jax.jit(segment, donate_argnums=0)
+
+
+def make_validate(
+    learner: Learner, tasks: Tasks, score: Loss, *, n_tasks: int, inner_steps: int, seed: int
+) -> Callable[[TrainState, Any], tuple[TrainState, Array]]:
+    """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best."""
+    key = jax.random.fold_in(jax.random.key(seed), VALIDATION)
+
+    def keep(new: Array, old: Array, better: Array) -> Array:
+        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    def validate(state: TrainState, data: Any) -> tuple[TrainState, Array]:
+        judge = lambda meta: task_scores(learner, meta, tasks, data, key, n_tasks, (inner_steps,), score).mean()
+        scores, old = jax.vmap(judge)(state.meta), state.best
+        better = scores < old.score
+        meta = jax.tree.map(lambda new, before: keep(new, before, better), state.meta, old.meta)
+        steps = jnp.where(better, state.step, old.step)
+        best = Best(meta, jnp.where(better, scores, old.score), steps, jnp.where(better, 0, old.stale + 1))
+        return state._replace(best=best), scores
+
+    return jax.jit(validate, donate_argnums=0)
+
+
+def train(
+    learner: Learner,
+    tasks: Tasks,
+    *,
+    steps: int,
+    optimiser: optax.GradientTransformation | None = None,
+    meta_batch: int = 4,
+    outer: Outer = unrolled,
+    seed: int | Sequence[int] = 0,
+    mesh: Mesh | None = None,
+    chunk: int | None = None,
+    log_every: int = 100,
+    validate: Callable[[TrainState, Any], tuple[TrainState, Array]] | None = None,
+    validation_data: Any = None,
+    validate_every: int = 1000,
+    patience: int | None = None,
+    state: TrainState | None = None,
+    on_segment: Callable[[TrainState, list[Row]], bool | None] | None = None,
+) -> Trained:
+    """Meta-trains a learner on tasks.
+
+    **Arguments:** `steps` in all, counted from the start also when `state` continues an earlier training;
+    `optimiser` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks a step; `outer` how the outer gradient
+    is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together; `mesh` and `chunk`
+    spread the tasks over devices and scan them in chunks; `validate` from `make_validate` every `validate_every` steps,
+    and `patience` stops after that many validations without a better score; `on_segment(state, new_rows)` is called
+    after each segment of about a second, and ends training when it returns True.
+
+    **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
+
+    Example::
+
+        meta = train(learner, sinusoid(), steps=1000).meta
+    """
+    seeds = [seed] if isinstance(seed, int) else list(seed)
+    optimiser = optax.adam(1e-3) if optimiser is None else optimiser
+    _check(steps, meta_batch, seeds)
+    segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
+    state = first_state(learner, optimiser, seeds) if state is None else state
+    number, log, pace = int(state.step), [], _Pace()
+    while number < steps and not _stale(state, patience):
+        count = min(pace.count, log_every - number % log_every, steps - number)
+        if validate:
+            count = min(count, validate_every - number % validate_every)
+        with pace:
+            state, finite = segment(state, tasks.data, count)
+            jax.block_until_ready(state)
+        if not finite:
+            raise NotFinite(int(state.step))
+        number, scores = number + count, None
+        if validate and number % validate_every == 0:
+            state, scores = validate(state, validation_data)
+        state, rows = _log(state, number, log_every, scores)
+        log += rows
+        if on_segment and on_segment(state, rows):
+            break
+    return Trained(one_seed(state.meta) if isinstance(seed, int) else state.meta, state, log)
+
+
+def one_seed(tree: Any) -> Any:
+    """The first of the seeds of meta-parameters trained together."""
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def _stale(state: TrainState, patience: int | None) -> bool:
+    return patience is not None and bool((state.best.stale >= patience).all())
+
+
+def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tuple[TrainState, list[Row]]:
+    """The row that is due, if one is, and the state with its window emptied."""
+    if number % every and scores is None:
+        return state, []
+    size = number % every or every
+    loss, norm = (state.window / size).tolist()
+    row = Row(number, loss, norm, None if scores is None else scores.tolist())
+    return (state if number % every else state._replace(window=jnp.zeros_like(state.window))), [row]
+
+
+class _Pace:
+    """Finds how many steps take about a second; the first call, which compiles, is left out."""
+
+    def __init__(self) -> None:
+        self.count, self.calls = 1, 0
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        seconds = time.perf_counter() - self.begin
+        self.calls += 1
+        if self.calls > 1:
+            self.count = max(1, math.ceil(min(self.count / max(seconds, 1e-9), 10 * self.count)))
+
+
+def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:
+    if steps < 0 or meta_batch < 1 or not seeds:
+        raise FewstepError(
+            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give steps >= 0, and at least one task a step "
+            "and one seed."
+        )

@@ -1,0 +1,36 @@
+"""Losses and scores of a prediction against a `Batch`; all weigh their rows, so that padding counts for nothing."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from fewstep._episode import Batch
+from fewstep._errors import FewstepError
+
+
+def weighted_mean(values: Shaped[Array, " rows"], weight: Float[Array, " rows"]) -> Float[Array, ""]:
+    """The mean of the rows, each counted by its weight; 0 where nothing counts."""
+    total = jnp.sum(weight)
+    return jnp.sum(values * weight) / jnp.where(total > 0, total, 1.0)
+
+
+def squared_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, ""]:
+    """The mean squared error, without a factor 1/2."""
+    if prediction.shape != batch.y.shape:
+        raise FewstepError(
+            f"The network predicts shape {prediction.shape} and y has shape {batch.y.shape}. Make them equal: "
+            "a network with as many outputs as y has columns, and y with one column a number (y[:, None])."
+        )
+    errors = jnp.square(prediction - batch.y)
+    return weighted_mean(errors.reshape(errors.shape[0], -1).mean(axis=1), batch.weight)
+
+
+def cross_entropy(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[Array, ""]:
+    """The mean cross entropy of logits against integer labels."""
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(prediction), batch.y[:, None], axis=1)[:, 0]
+    return weighted_mean(-chosen, batch.weight)
+
+
+def accuracy(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[Array, ""]:
+    """The share of rows whose largest logit is their label's."""
+    return weighted_mean((jnp.argmax(prediction, axis=1) == batch.y).astype(batch.weight.dtype), batch.weight)

@@ -1,0 +1,3 @@
+"""Networks as plain functions."""
+
+from fewstep.networks.mlp import mlp as mlp

@@ -1,0 +1,32 @@
+"""Rules by name, and the links they are made of."""
+
+from fewstep.rules._choice import adapt_all_but as adapt_all_but
+from fewstep.rules._choice import adapt_only as adapt_only
+from fewstep.rules._mask import full_mask as full_mask
+from fewstep.rules._mask import mask as mask
+from fewstep.rules._metric import metric as metric
+from fewstep.rules._rates import rates as rates
+from fewstep.rules._step import optimiser as optimiser
+from fewstep.rules._step import sgd as sgd
+from fewstep.rules.anil import anil as anil
+from fewstep.rules.boil import boil as boil
+from fewstep.rules.maml import maml as maml
+from fewstep.rules.meta_sgd import meta_sgd as meta_sgd
+from fewstep.rules.mnet import mnet as mnet
+from fewstep.rules.mnet import mnet_full as mnet_full
+from fewstep.rules.mtnet import mtnet as mtnet
+from fewstep.rules.mtnet import mtnet_full as mtnet_full
+from fewstep.rules.tnet import tnet as tnet
+
+RULES = {
+    "maml": maml,
+    "meta_sgd": meta_sgd,
+    "anil": anil,
+    "boil": boil,
+    "tnet": tnet,
+    "mnet": mnet,
+    "mnet_full": mnet_full,
+    "mtnet": mtnet,
+    "mtnet_full": mtnet_full,
+}
+LINKS = {"metric": metric, "mask": mask, "full_mask": full_mask, "rates": rates}

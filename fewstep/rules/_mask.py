@@ -1,0 +1,114 @@
+"""The mask: a learned choice of the units whose weights a task may move."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key
+
+from fewstep._errors import FewstepError, unknown
+from fewstep._network import Leaf, eligible
+from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+
+Draw = Literal["sample", "expected", "threshold"]
+DRAWS = ("sample", "expected", "threshold")
+
+
+def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: Draw = "sample") -> Rule:
+    r"""One learned logit a unit; a unit's weights and bias move in a task when its bit is 1.
+
+    The bit is drawn hard, `P(1) = sigmoid(logit)`, by the Gumbel trick; its gradient is that of the soft relaxation
+    (straight through). One draw a task and layer, held for all inner steps, at test too. Logits start at 0.
+
+    **Arguments:** `layers`, paths or numbers of those that get a mask, all that can by default; `temperature` of the
+    relaxation; `draw`: `sample`, or `expected` for the probability itself, or `threshold` for probability >= 1/2.
+
+    **Returns:** a link for `chain`.
+
+    **Reference:** Lee & Choi, ICML 2018; Jang, Gu & Poole, Categorical Reparameterization with Gumbel-Softmax, 2017.
+    """
+    names = layers
+    _check(temperature, draw)
+
+    def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
+        return {"mask": {layer.path: jnp.zeros(layer.width) for layer in _moving(layers, names, fast)}}
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        bits = draw_bits(meta["mask"], key, temperature, draw)
+        leaves = {leaf.path: (leaf, bits[x.path]) for x in layers if x.path in bits for leaf in x.leaves}
+        return optax.stateless(lambda steps, params: {p: _masked(s, leaves.get(p)) for p, s in steps.items()})
+
+    return link("mask", Stage.SCALE, init=init, update=update)
+
+
+class _Draws(NamedTuple):
+    key: Key[Array, ""]
+
+
+def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: Draw = "sample") -> Rule:
+    r"""One learned logit a weight and a bias, drawn anew at every inner step: the `full` variant of `mask`.
+
+    Logits start from a normal distribution cut at two deviations of 0.1, or 0.01 for convolutions.
+
+    **Arguments and returns:** as `mask`.
+    """
+    names = layers
+    _check(temperature, draw)
+
+    def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
+        paths = [leaf.path for layer in _moving(layers, names, fast) for leaf in layer.leaves if leaf.path in fast]
+        return {"full_mask": {p: _small(jax.random.fold_in(key, n), fast[p]) for n, p in enumerate(paths)}}
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        def masked(steps: Flat, draws: _Draws, params: Any = None) -> tuple[Flat, _Draws]:
+            now, later = jax.random.split(draws.key)
+            bits = draw_bits(meta["full_mask"], now, temperature, draw)
+            return {p: s * bits[p] if p in bits else s for p, s in steps.items()}, _Draws(later)
+
+        return optax.GradientTransformation(lambda params: _Draws(key), masked)
+
+    return link("full_mask", Stage.SCALE, init=init, update=update)
+
+
+def draw_bits(logits: Flat, key: Key[Array, ""], temperature: float = 1.0, draw: Draw = "sample") -> Flat:
+    """Masks for logits: 0 or 1 going forward (`expected`: the probability), the relaxation's slope going back."""
+    if draw == "expected":
+        return {path: jax.nn.sigmoid(logit) for path, logit in logits.items()}
+    sizes = [logit.size for logit in logits.values()]
+    # The difference of two Gumbel draws is logistic, and one draw for all layers is cheaper than one for each.
+    noise = jax.random.logistic(key, (sum(sizes),)) if draw == "sample" else jnp.zeros(sum(sizes))
+    flat = jnp.concatenate([logit.reshape(-1) for logit in logits.values()])
+    soft = jax.nn.sigmoid((flat + noise) / temperature)
+    bits = jax.lax.stop_gradient((soft >= 0.5) - soft) + soft
+    starts = [sum(sizes[:n]) for n in range(1, len(sizes))]
+    pieces = jnp.split(bits, starts)
+    return {path: piece.reshape(logits[path].shape) for path, piece in zip(logits, pieces, strict=True)}
+
+
+def _masked(step: Array, found: tuple[Leaf, Float[Array, " width"]] | None) -> Array:
+    if found is None:
+        return step
+    leaf, bits = found
+    shape = [step.shape[axis] if axis in leaf.axes else 1 for axis in range(step.ndim)]
+    units = bits.reshape([step.shape[axis] for axis in leaf.axes])
+    order = sorted(range(len(leaf.axes)), key=lambda n: leaf.axes[n])
+    return step * jnp.transpose(units, order).reshape(shape).astype(step.dtype)
+
+
+def _moving(layers: Layers, names: tuple[str | int, ...] | None, fast: Flat) -> Layers:
+    """The layers that can take a mask and of which something is adapted."""
+    chosen = eligible(layers, names, "mask")
+    return tuple(layer for layer in chosen if any(leaf.path in fast for leaf in layer.leaves))
+
+
+def _small(key: Key[Array, ""], leaf: Array) -> Array:
+    std = 0.01 if leaf.ndim > 2 else 0.1
+    return std * jax.random.truncated_normal(key, -2.0, 2.0, leaf.shape)
+
+
+def _check(temperature: float, draw: str) -> None:
+    if draw not in DRAWS:
+        raise unknown("way to draw a mask", draw, DRAWS)
+    if not 0 < temperature < float("inf"):
+        raise FewstepError(f"temperature is {temperature}. It must be above 0, such as 1.0.")

@@ -1,0 +1,50 @@
+"""The metric: a learned square matrix after every layer, which bends the space the task's gradient steps are taken in."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from fewstep._network import Leaf, eligible
+from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+
+
+def metric(layers: tuple[str | int, ...] | None = None) -> Rule:
+    r"""A learned matrix T after each linear layer: `(x W + b) T`, W and b adapted, T not.
+
+    One step moves the layer's output by `-lr (|x|^2 + 1) T' T` times the loss's gradient (rows as vectors), so T is
+    a metric. T starts as the identity. A layer that offers it applies T in the cheaper of two forms; elsewhere T is
+    multiplied into kernel and bias, which gives the same function.
+
+    **Arguments:** `layers`, paths or numbers of those that get a T; all that can by default.
+
+    **Returns:** a link for `chain`.
+
+    **Reference:** Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metric and Subspace, ICML 2018.
+    """
+    names = layers
+
+    def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
+        chosen = eligible(layers, names, "metric")
+        dtypes = {leaf.path: fast[leaf.path].dtype for layer in chosen for leaf in layer.leaves if leaf.path in fast}
+        default = next(iter(fast.values())).dtype
+        return {"metric": {x.path: jnp.eye(x.width, dtype=dtypes.get(x.leaves[0].path, default)) for x in chosen}}
+
+    def realise(layers: Layers, meta: Meta, params: Flat) -> Flat:
+        shaped = dict(params)
+        for layer in eligible(layers, names, "metric"):
+            matrix = meta["metric"][layer.path]
+            if layer.literal:
+                shaped[f"{layer.path}/metric"] = matrix
+                continue
+            for leaf in layer.leaves:
+                shaped[leaf.path] = times(params[leaf.path], matrix, leaf)
+        return shaped
+
+    return link("metric", Stage.SHAPE, init=init, realise=realise)
+
+
+def times(array: Float[Array, "..."], matrix: Float[Array, "width width"], leaf: Leaf) -> Float[Array, "..."]:
+    """The array times the matrix along its output axes, which count as one axis."""
+    last = tuple(range(-len(leaf.axes), 0))
+    moved = jnp.moveaxis(array, leaf.axes, last)
+    product = moved.reshape(-1, matrix.shape[0]) @ matrix
+    return jnp.moveaxis(product.reshape(moved.shape), last, leaf.axes)

@@ -1,0 +1,34 @@
+"""Learned rates: a step size of its own for every weight."""
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Key
+
+from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._step import check_rate
+
+
+def rates(start: float | tuple[float, float] = 0.01) -> Rule:
+    r"""A learned step size for every adapted weight, of either sign: `fast - rates * gradient`.
+
+    In a chain with `sgd` the rates take the place of its step size; after another optimiser they multiply its steps.
+
+    **Arguments:** `start`, the value all rates begin with, or a range it is drawn from, once for all of them.
+
+    **Returns:** a link for `chain`.
+
+    **Reference:** Li, Zhou, Chen & Li, Meta-SGD: Learning to Learn Quickly for Few-Shot Learning, 2017.
+    """
+    low, high = start if isinstance(start, tuple) else (start, start)
+    check_rate(low, "rates")
+    check_rate(high, "rates")
+
+    def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
+        value = jax.random.uniform(key, (), minval=low, maxval=high) if high > low else low
+        return {"rates": {path: jnp.full_like(leaf, value) for path, leaf in fast.items()}}
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        return optax.stateless(lambda steps, params: {p: s * meta["rates"][p] for p, s in steps.items()})
+
+    return link("rates", Stage.SCALE, init=init, update=update)

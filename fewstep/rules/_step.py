@@ -1,0 +1,69 @@
+"""The step: plain gradient descent, or any optax transformation."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from fewstep._errors import FewstepError
+from fewstep._rule import Rule, Stage, link
+
+
+def sgd(lr: float) -> Rule:
+    r"""Gradient descent with a fixed step size: `fast - lr * gradient`.
+
+    **Arguments:** `lr`, the step size, not negative.
+
+    **Returns:** a link for `chain`.
+    """
+    check_rate(lr, "lr")
+    return link("sgd", Stage.OPTIMISE, update=lambda layers, meta, key: optax.sgd(lr))
+
+
+def optimiser(transformation: optax.GradientTransformation) -> Rule:
+    r"""Any optax transformation as the inner optimiser, its own step size included: `optimiser(optax.adam(1e-3))`.
+
+    Adam divides by the root of a mean square. Where a gradient is 0 that root has no derivative, and the meta-gradient
+    would be NaN; there, and only there, the dependence of the step on the gradient is taken as 0.
+
+    **Arguments:** the transformation; it starts anew for each task.
+
+    **Returns:** a link for `chain`.
+    """
+
+    def update(layers: Any, meta: Any, key: Any) -> optax.GradientTransformation:
+        def guarded(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+            return transformation.update(jax.tree.map(_tame, updates), state, params)
+
+        return optax.GradientTransformation(transformation.init, guarded)
+
+    return link("optimiser", Stage.OPTIMISE, update=update)
+
+
+def step(inner: float | optax.GradientTransformation) -> Rule:
+    """`sgd` for a number, `optimiser` for an optax transformation."""
+    return optimiser(inner) if isinstance(inner, optax.GradientTransformation) else sgd(inner)
+
+
+def check_rate(rate: Any, name: str) -> None:
+    """Refuses a step size that is negative or not finite."""
+    if isinstance(rate, int | float) and not 0 <= rate < float("inf"):
+        raise FewstepError(f"{name} is {rate}. A step size must be finite and not negative, such as 0.01.")
+
+
+@jax.custom_vjp
+def _tame(gradient: Array) -> Array:
+    return gradient
+
+
+def _tame_forward(gradient: Array) -> tuple[Array, Array]:
+    return gradient, jnp.square(gradient) == 0
+
+
+def _tame_backward(vanished: Array, cotangent: Array) -> tuple[Array]:
+    return (jnp.where(vanished & ~jnp.isfinite(cotangent), 0.0, cotangent),)
+
+
+_tame.defvjp(_tame_forward, _tame_backward)

@@ -1,0 +1,47 @@
+"""What the families of curves share: a random curve, points of it for support and query, both drawn inside the step."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from fewstep._episode import Batch, Episode, Tasks
+from fewstep._errors import FewstepError
+
+Range = tuple[float, float]
+
+
+def curves(
+    draw: Callable[[Any, Key[Array, ""]], Array],
+    value: Callable[[Array, Array], Array],
+    ranges: dict[str, Range],
+    x_range: Range,
+    shots: int,
+    queries: int,
+) -> Tasks:
+    """Tasks whose curve is `value(draw(data, key), x)` at x drawn evenly from a range."""
+    for name, size in (("shots", shots), ("queries", queries)):
+        if size < 1:
+            raise FewstepError(f"{name} is {size}. A task needs at least one point to learn from and one to be judged on.")
+    data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
+
+    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+        of_curve, of_support, of_query = jax.random.split(key, 3)
+        curve, (low, high) = draw(data, of_curve), data["x_range"]
+
+        def points(key: Key[Array, ""], count: int) -> Batch:
+            x = low + (high - low) * jax.random.uniform(key, (count, 1))
+            return Batch(x, value(curve, x), jnp.ones(count))
+
+        return Episode(points(of_support, shots), points(of_query, queries))
+
+    return Tasks(data, sample)
+
+
+def _interval(name: str, ends: Range) -> Array:
+    low, high = ends
+    if not (jnp.isfinite(low) and jnp.isfinite(high) and low <= high):
+        raise FewstepError(f"{name} is ({low}, {high}). Give two finite numbers, the smaller first.")
+    return jnp.asarray(ends, jnp.result_type(float))
