@@ -1,0 +1,41 @@
+"""fewstep: learn from many small tasks to learn the next one in a few gradient steps.
+
+A learner is a network, a rule and a loss; `train` meta-trains it on tasks, `evaluate` judges it on fresh ones::
+
+    learner = fewstep.gradient_learner(fewstep.networks.mlp(), fewstep.rules.mtnet(0.01), fewstep.losses.squared_error)
+    trained = fewstep.train(learner, fewstep.tasks.sinusoid(), steps=2000)
+"""
+
+from fewstep import losses as losses
+from fewstep import networks as networks
+from fewstep import rules as rules
+from fewstep import tasks as tasks
+from fewstep._episode import Batch as Batch
+from fewstep._episode import Episode as Episode
+from fewstep._episode import Tasks as Tasks
+from fewstep._errors import FewstepError as FewstepError
+from fewstep._evaluate import Score as Score
+from fewstep._evaluate import evaluate as evaluate
+from fewstep._learner import Adapted as Adapted
+from fewstep._learner import Learner as Learner
+from fewstep._learner import gradient_learner as gradient_learner
+from fewstep._network import Layer as Layer
+from fewstep._network import Leaf as Leaf
+from fewstep._network import Network as Network
+from fewstep._outer import first_order as first_order
+from fewstep._outer import reptile as reptile
+from fewstep._outer import unrolled as unrolled
+from fewstep._rule import Rule as Rule
+from fewstep._rule import Stage as Stage
+from fewstep._rule import chain as chain
+from fewstep._rule import link as link
+from fewstep._train import Trained as Trained
+from fewstep._train import make_validate as make_validate
+from fewstep._train import train as train
+from fewstep.inspection import describe as describe
+from fewstep.inspection import inspect as inspect
+from fewstep.interop import network as network
+from fewstep.runs import Experiment as Experiment
+from fewstep.tasks import batch as batch
+
+__version__ = "0.1.0"

@@ -78,7 +78,9 @@ def evaluate(
     several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
     scores = []
     for shots, some in several.items():
-        judge = jax.jit(lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score))
+        judge = jax.jit(
+            lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score)
+        )
         values = np.asarray(judge(meta, some.data), float)
         scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(steps)]
     return scores

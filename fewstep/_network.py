@@ -93,31 +93,3 @@ def eligible(layers: tuple[Layer, ...], names: tuple[str | int, ...] | None, wha
         if layer.skip:
             raise FewstepError(f"Layer {layer.path!r} cannot take a {what}: {layer.skip}. Leave it out of `layers`.")
     return chosen
-
-
-def describe(network: Network) -> None:
-    """Prints the layer table: path, output axes, width, and whether each layer gets a metric and a mask.
-
-    Example::
-
-        fewstep.describe(fewstep.networks.mlp())
-    """
-    header = ("layer", "arrays (output axes)", "width", "T and mask")
-    rows = [
-        (
-            layer.path,
-            ", ".join(f"{leaf.path.removeprefix(layer.path + '/')} {_axes(leaf)}" for leaf in layer.leaves),
-            str(layer.width or "-"),
-            f"no: {layer.skip}" if layer.skip else "yes",
-        )
-        for layer in network.layers
-    ]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(3)]
-    for row in [header, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
-    if network.frozen:
-        print(f"left alone by the inner loop: {', '.join(network.frozen)}")
-
-
-def _axes(leaf: Leaf) -> str:
-    return f"({', '.join(map(str, leaf.axes))})" if leaf.axes else "-"

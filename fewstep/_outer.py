@@ -29,7 +29,7 @@ def first_order(learner: Learner) -> Gradient:
 
 
 def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
-    r"""Reptile: the outer gradient is `start - adapted`, after inner steps on minibatches of support and query together.
+    r"""Reptile: the outer gradient is `start - adapted`, after steps on minibatches of support and query together.
 
     With `optax.sgd(e)` outside, the start moves by `e` times the mean way the tasks went. Nothing but the start gets a
     signal from this, so rules with a metric, a mask, rates or a fixed part are refused.

@@ -1,4 +1,4 @@
-"""A rule fills the two holes of the inner loop: how fast weights become the network's, how a gradient becomes a step."""
+"""A rule fills the inner loop's two holes: how fast weights become the network's, how a gradient becomes a step."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -53,7 +53,8 @@ def link(name: str, stage: Stage, **holes: Callable[..., Any]) -> Rule:
         "realise": lambda layers, meta, params: params,
         "update": lambda layers, meta, key: optax.identity(),
     }
-    return Rule(**(nothing | holes), name=name, stage=stage)
+    holes = nothing | holes
+    return Rule(holes["init"], holes["start"], holes["realise"], holes["update"], name, stage)
 
 
 def chain(*links: Rule) -> Rule:

@@ -182,16 +182,17 @@ def train(
     _check(steps, meta_batch, seeds)
     segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
     state = first_state(learner, optimiser, seeds) if state is None else state
-    number, log, pace = int(state.step), [], _Pace()
+    number, log, limit = int(state.step), [], 1  # the first call compiles
     while number < steps and not _stale(state, patience):
-        count = min(pace.count, log_every - number % log_every, steps - number)
+        count = min(limit, log_every - number % log_every, steps - number)
         if validate:
             count = min(count, validate_every - number % validate_every)
-        with pace:
-            state, finite = segment(state, tasks.data, count)
-            jax.block_until_ready(state)
+        begin = time.perf_counter()
+        state, finite = segment(state, tasks.data, count)
+        jax.block_until_ready(state)  # one execution in flight: more of them starve each other's threads
         if not finite:
             raise NotFinite(int(state.step))
+        limit = min(10 * count, max(1, math.ceil(count / (time.perf_counter() - begin))))
         number, scores = number + count, None
         if validate and number % validate_every == 0:
             state, scores = validate(state, validation_data)
@@ -221,25 +222,9 @@ def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tu
     return (state if number % every else state._replace(window=jnp.zeros_like(state.window))), [row]
 
 
-class _Pace:
-    """Finds how many steps take about a second; the first call, which compiles, is left out."""
-
-    def __init__(self) -> None:
-        self.count, self.calls = 1, 0
-
-    def __enter__(self) -> None:
-        self.begin = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        seconds = time.perf_counter() - self.begin
-        self.calls += 1
-        if self.calls > 1:
-            self.count = max(1, math.ceil(min(self.count / max(seconds, 1e-9), 10 * self.count)))
-
-
 def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:
     if steps < 0 or meta_batch < 1 or not seeds:
         raise FewstepError(
-            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give steps >= 0, and at least one task a step "
-            "and one seed."
+            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give 0 steps or more, at least one task a "
+            "step, and at least one seed."
         )

@@ -1,5 +1,6 @@
 """The multi-layer perceptron; with its defaults, the network of the sine and polynomial experiments."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -35,8 +36,10 @@ def mlp(
 
     def init(key: Key[Array, ""]) -> Params:
         keys = jax.random.split(key, len(names))
-        shapes = zip(sizes[:-1], sizes[1:], strict=True)
-        kernels = [std * jax.random.truncated_normal(k, -2.0, 2.0, shape) for k, shape in zip(keys, shapes, strict=True)]
+        shapes = itertools.pairwise(sizes)
+        kernels = [
+            std * jax.random.truncated_normal(k, -2.0, 2.0, shape) for k, shape in zip(keys, shapes, strict=True)
+        ]
         return {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
 
     def apply(params: Params, state: Any, x: Float[Array, "rows inputs"], weight: Array) -> tuple[Array, Any]:

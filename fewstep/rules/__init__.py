@@ -1,7 +1,11 @@
 """Rules by name, and the links they are made of."""
 
+from collections.abc import Callable
+
+from fewstep._rule import Rule
 from fewstep.rules._choice import adapt_all_but as adapt_all_but
 from fewstep.rules._choice import adapt_only as adapt_only
+from fewstep.rules._mask import Draw as Draw
 from fewstep.rules._mask import full_mask as full_mask
 from fewstep.rules._mask import mask as mask
 from fewstep.rules._metric import metric as metric
@@ -18,7 +22,7 @@ from fewstep.rules.mtnet import mtnet as mtnet
 from fewstep.rules.mtnet import mtnet_full as mtnet_full
 from fewstep.rules.tnet import tnet as tnet
 
-RULES = {
+RULES: dict[str, Callable[..., Rule]] = {
     "maml": maml,
     "meta_sgd": meta_sgd,
     "anil": anil,
@@ -29,4 +33,4 @@ RULES = {
     "mtnet": mtnet,
     "mtnet_full": mtnet_full,
 }
-LINKS = {"metric": metric, "mask": mask, "full_mask": full_mask, "rates": rates}
+LINKS: dict[str, Callable[..., Rule]] = {"metric": metric, "mask": mask, "full_mask": full_mask, "rates": rates}

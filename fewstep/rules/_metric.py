@@ -1,4 +1,4 @@
-"""The metric: a learned square matrix after every layer, which bends the space the task's gradient steps are taken in."""
+"""The metric: a learned square matrix after every layer, which bends the space that tasks take their steps in."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key

@@ -14,9 +14,7 @@ from fewstep.rules._metric import metric
 from fewstep.rules._step import step
 
 
-def tnet(
-    inner: float | optax.GradientTransformation = 0.01, *, layers: tuple[str | int, ...] | None = None
-) -> Rule:
+def tnet(inner: float | optax.GradientTransformation = 0.01, *, layers: tuple[str | int, ...] | None = None) -> Rule:
     """The rule of the T-net. `inner` is the step size, or an optax transformation; `layers` those that get a T.
 
     Example::

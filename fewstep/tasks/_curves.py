@@ -24,7 +24,9 @@ def curves(
     """Tasks whose curve is `value(draw(data, key), x)` at x drawn evenly from a range."""
     for name, size in (("shots", shots), ("queries", queries)):
         if size < 1:
-            raise FewstepError(f"{name} is {size}. A task needs at least one point to learn from and one to be judged on.")
+            raise FewstepError(
+                f"{name} is {size}. A task needs at least one point to learn from and one to be judged on."
+            )
     data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
 
     def sample(data: Any, key: Key[Array, ""]) -> Episode:

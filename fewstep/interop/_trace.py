@@ -91,6 +91,8 @@ class _Walk:
 
     def is_bias(self, bias: _Value, output: _Value) -> bool:
         """Whether the parameter added to a layer's output has an axis for each axis of its units; notes it if so."""
+        if len(output.axes) != len(bias.axes):
+            return False
         size, width = math.prod(self.shapes[bias.origin]), self.width(output.origin)
         aligned = {of: axis for of, axis in zip(output.axes, bias.axes, strict=True) if of is not None}
         axes = [aligned.get(of) for of in range(len(self.axes[output.origin]))]

@@ -1,0 +1,5 @@
+"""`python -m fewstep` is `fewstep`."""
+
+from fewstep.cli import script
+
+script()

@@ -1,0 +1,59 @@
+"""`fewstep eval`"""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from fewstep.cli import _show
+from fewstep.runs import evaluate_run, load
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """Judge a run on unseen tasks: mean and 95 % interval for each number of shots and inner steps.
+
+    Examples:
+
+      fewstep eval runs/x
+
+      fewstep eval runs/x --shots 5 10 20 --inner-steps 1 5 --json
+
+      fewstep eval runs/x --checkpoint best --draw threshold
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder of the run."""
+    shots: tuple[int, ...] | None = None
+    """Points a task is learned from (default: as in training)."""
+    inner_steps: tuple[int, ...] = (0, 1, 5)
+    """Numbers of inner steps to judge after."""
+    n_tasks: int = 600
+    """How many tasks."""
+    queries: int = 10
+    """Points a task is judged on."""
+    seed: int = 0
+    """Seed of the tasks and the masks."""
+    checkpoint: Literal["last", "best"] = "last"
+    """The last parameters, or those best on the validation tasks."""
+    draw: Literal["sample", "expected", "threshold"] | None = None
+    """How masks come from their probabilities (default: as in training)."""
+    json: bool = False
+    """Print the result as JSON on stdout."""
+
+    def __call__(self) -> int:
+        model = load(self.run, which=self.checkpoint, draw=self.draw)
+        for note in model.notes:
+            _show.say(note)
+        experiment = model.run.experiment
+        steps = tuple(sorted(set(self.inner_steps)))
+        rows = evaluate_run(
+            model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
+            seed=self.seed,
+        )  # fmt: skip
+        if self.json:
+            _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})
+        else:
+            _show.scores(rows)
+        return 0

@@ -1,0 +1,61 @@
+"""`fewstep inspect`"""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+
+from fewstep.cli import _show
+from fewstep.inspection import LayerReport, Report, inspect
+from fewstep.runs import load
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspect:
+    """Look inside a run: what each layer's mask lets move, and the metric T makes there.
+
+    Examples:
+
+      fewstep inspect runs/x
+
+      fewstep inspect runs/x --json
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder of the run."""
+    seed: int | None = None
+    """Which of the run's seeds (default: its first)."""
+    checkpoint: Literal["last", "best"] = "last"
+    """The last parameters, or those best on the validation tasks."""
+    json: bool = False
+    """Print everything, the matrices too, as JSON on stdout."""
+
+    def __call__(self) -> int:
+        model = load(self.run, which=self.checkpoint)
+        for note in model.notes:
+            _show.say(note)
+        report = inspect(model.built.network.layers, model.meta(self.seed))
+        if self.json:
+            _show.as_json({"run": str(self.run), "rule": model.run.experiment.method, **_plain(report)})
+            return 0
+        head = ["layer", "width", "updated", "rank of T diag(m) T'", "T's singular values", "condition"]
+        _show.table(head, [_cells(layer) for layer in report.layers])
+        _show.table(
+            ["expected updated fraction", "by logit", "by layer", "by parameter"],
+            [["", *(f"{value:.4f}" for value in report[1:])]],
+        )
+        return 0
+
+
+def _cells(layer: LayerReport) -> list[Any]:
+    values = layer.singular_values
+    span = "-" if values is None else f"{values[0]:.3g} ... {values[-1]:.3g}"
+    condition = "-" if layer.condition is None else f"{layer.condition:.3g}"
+    return [layer.path, layer.width, f"{layer.updated:.4f}", f"{layer.rank} of {layer.width}", span, condition]
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    lists = lambda row: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row._asdict().items()}
+    return {**report._asdict(), "layers": [lists(layer) for layer in report.layers]}

@@ -1,0 +1,44 @@
+"""Reads the command line, runs a command, and turns a user's mistake into one clear message and exit code 2."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from fewstep._errors import FewstepError
+from fewstep.cli import _adapt, _eval, _inspect, _show, _train
+
+COMMANDS: dict[str, Any] = {
+    "train": _train.Train,
+    "eval": _eval.Eval,
+    "adapt": _adapt.Adapt,
+    "inspect": _inspect.Inspect,
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs `fewstep`; returns the exit code."""
+    command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="fewstep",
+        description="Learn from many small tasks to learn the next one in a few gradient steps.",
+        args=sys.argv[1:] if args is None else args,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+    try:
+        return command()
+    except FewstepError as error:
+        _show.error(str(error))
+        return 2
+    except KeyboardInterrupt:
+        _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        sys.stderr.close()
+        return 1
+
+
+def script() -> None:
+    """The entry point of the installed command."""
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""`fewstep train`"""
+
+import dataclasses
+from pathlib import Path
+
+import tyro
+
+from fewstep.cli import _show
+from fewstep.runs import Experiment, create_run, load, scores, train_run, write_report
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Meta-train a method on tasks; the same command again goes on where it stopped.
+
+    Examples:
+
+      fewstep train mtnet sinusoid --steps 2000 --run runs/x
+
+      fewstep train mtnet+rates sinusoid --seeds 5
+
+      fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
+    """
+
+    experiment: tyro.conf.OmitArgPrefixes[Experiment]
+    run: Path | None = None
+    """Folder of the run (default: runs/METHOD-TASKS-SEED)."""
+    overwrite: bool = False
+    """Replace a run of another experiment in that folder."""
+    report: bool = True
+    """Judge the run on 600 unseen tasks at the end, and write report.html."""
+    json: bool = False
+    """Print the result as JSON on stdout."""
+
+    def __call__(self) -> int:
+        name = f"{self.experiment.method}-{self.experiment.tasks}-{self.experiment.seed}"
+        run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
+        with _show.progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
+            outcome = train_run(run, progress)
+        if outcome.interrupted:
+            _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to go on.")
+            return 130
+        result = {
+            "run": str(run.path),
+            "rule": self.experiment.method,
+            "tasks": self.experiment.tasks,
+            "step": outcome.step,
+        }
+        if self.report:
+            models = {self.experiment.method: load(run.path)}
+            judged = scores(models)
+            path = write_report(run.path / "report.html", models, judged)
+            result |= {"rows": judged[self.experiment.method], "report": str(path)}
+        if self.json:
+            _show.as_json(result)
+            return 0
+        if self.report:
+            _show.scores(judged[self.experiment.method])
+        _show.say(
+            f"Trained {outcome.step} steps; the run is in {run.path}" + (", see report.html." if self.report else ".")
+        )
+        return 0
