@@ -18,6 +18,11 @@ _CHUNK = 50
 _TEST = 2
 
 
+def quick() -> dict[str, Any] | None:
+    """Compiler options for a program that runs seldom: on a CPU it compiles in half the time and runs as fast."""
+    return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+
+
 class Score(NamedTuple):
     """The score after `inner_steps` on tasks of `shots`: mean over tasks, and 1.96 standard errors of that mean."""
 
@@ -78,10 +83,8 @@ def evaluate(
     several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
     scores = []
     for shots, some in several.items():
-        judge = jax.jit(
-            lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score)
-        )
-        values = np.asarray(judge(meta, some.data), float)
+        judge = lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score)
+        values = np.asarray(jax.jit(judge, compiler_options=quick())(meta, some.data), float)
         scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(steps)]
     return scores
 

@@ -43,7 +43,7 @@ class Network(NamedTuple):
     frozen: tuple[str, ...] = ()
 
 
-def flatten(params: PyTree) -> dict[str, Array]:
+def flatten(params: PyTree) -> dict[str, Any]:
     """The arrays of a pytree by their path, such as `dense_0/kernel`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}

@@ -43,12 +43,12 @@ def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
         def one(meta: Meta, key: Key[Array, ""], episode: Episode) -> tuple[Array, Meta]:
             every: Batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *episode)
             begin, back = jax.vjp(lambda m: learner.adapt(m, key, every, 0).fast, meta)
+            _refuse_without_signal(meta, begin)
             end = learner.adapt(meta, key, every, steps, minibatch=minibatch).fast
             (gradient,) = back(jax.tree.map(jnp.subtract, begin, end))
             return learner.loss(meta, key, episode, first_order=True), gradient
 
         def gradient(meta: Meta, keys: Any, episodes: Episode, weights: Array) -> tuple[Array, Meta]:
-            refuse_without_signal(meta, jax.eval_shape(learner.adapt, meta, keys[0], _first(episodes.support), 0).fast)
             losses, each = jax.vmap(one, (None, 0, 0))(meta, keys, episodes)
             return losses, jax.tree.map(lambda g: jnp.tensordot(weights, g, 1), each)
 
@@ -57,7 +57,7 @@ def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
     return outer
 
 
-def refuse_without_signal(meta: Meta, fast: Any) -> None:
+def _refuse_without_signal(meta: Meta, fast: Any) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(jax.tree.leaves(meta["weights"])) - len(jax.tree.leaves(fast))
@@ -79,10 +79,6 @@ def _by_loss(loss: Callable[..., Array]) -> Gradient:
         return losses, grads
 
     return gradient
-
-
-def _first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
 def task_keys(key: Key[Array, ""], indices: Array) -> tuple[Key[Array, " tasks"], Key[Array, " tasks"]]:

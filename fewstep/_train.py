@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import task_scores
+from fewstep._evaluate import quick, task_scores
 from fewstep._learner import Learner, Loss
 from fewstep._outer import Outer, over_tasks, unrolled
 from fewstep._rule import Meta
@@ -75,12 +75,16 @@ class NotFinite(FewstepError):
 
 def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
     """The state before the first step, for each seed."""
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    meta = jax.jit(jax.vmap(lambda key: learner.init(jax.random.fold_in(key, TRAINING))))(keys)
-    none = jnp.zeros(len(seeds), int)
-    # A copy, because the state's buffers are handed over to each segment and none may be there twice.
-    best = Best(jax.tree.map(jnp.copy, meta), jnp.full(len(seeds), jnp.inf), none, none.copy())
-    return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
+
+    def begin(seeds: Int[Array, " seeds"]) -> TrainState:
+        keys, none = jax.vmap(jax.random.key)(seeds), jnp.zeros_like(seeds)
+        meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, TRAINING)))(keys)
+        best = Best(meta, jnp.full(len(seeds), jnp.inf), none, none)
+        return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
+
+    state = jax.jit(begin, compiler_options=quick())(jnp.asarray(seeds))
+    # Copies, because the state's buffers are handed over to each segment and none may be there twice.
+    return jax.tree.map(jnp.copy, state)
 
 
 def make_segment(
@@ -140,7 +144,7 @@ def make_validate(
         best = Best(meta, jnp.where(better, scores, old.score), steps, jnp.where(better, 0, old.stale + 1))
         return state._replace(best=best), scores
 
-    return jax.jit(validate, donate_argnums=0)
+    return jax.jit(validate, donate_argnums=0, compiler_options=quick())
 
 
 def train(

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, Shaped
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
@@ -42,7 +42,7 @@ def mlp(
         ]
         return {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
 
-    def apply(params: Params, state: Any, x: Float[Array, "rows inputs"], weight: Array) -> tuple[Array, Any]:
+    def apply(params: Params, state: Any, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
         if x.ndim != 2 or x.shape[1] != inputs:
             raise FewstepError(f"x has shape {x.shape}; this network takes rows of {inputs} numbers: (rows, {inputs}).")
         for name in names[:-1]:
@@ -56,7 +56,7 @@ def mlp(
     return Network(init, apply, layers)
 
 
-def dense(layer: dict[str, Array], x: Float[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
+def dense(layer: dict[str, Array], x: Shaped[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
     """`(x W + b) T`, or `x (W T) + b T` where that costs less, or `x W + b` without a metric."""
     kernel, bias = layer["kernel"], layer["bias"][None]
     if "metric" not in layer:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from fewstep._rule import Rule
 from fewstep.rules._choice import adapt_all_but as adapt_all_but
 from fewstep.rules._choice import adapt_only as adapt_only
-from fewstep.rules._mask import Draw as Draw
 from fewstep.rules._mask import full_mask as full_mask
 from fewstep.rules._mask import mask as mask
 from fewstep.rules._metric import metric as metric

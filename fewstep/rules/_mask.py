@@ -1,6 +1,6 @@
 """The mask: a learned choice of the units whose weights a task may move."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +11,10 @@ from fewstep._errors import FewstepError, unknown
 from fewstep._network import Leaf, eligible
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 
-Draw = Literal["sample", "expected", "threshold"]
 DRAWS = ("sample", "expected", "threshold")
 
 
-def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: Draw = "sample") -> Rule:
+def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: str = "sample") -> Rule:
     r"""One learned logit a unit; a unit's weights and bias move in a task when its bit is 1.
 
     The bit is drawn hard, `P(1) = sigmoid(logit)`, by the Gumbel trick; its gradient is that of the soft relaxation
@@ -46,7 +45,7 @@ class _Draws(NamedTuple):
     key: Key[Array, ""]
 
 
-def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: Draw = "sample") -> Rule:
+def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: str = "sample") -> Rule:
     r"""One learned logit a weight and a bias, drawn anew at every inner step: the `full` variant of `mask`.
 
     Logits start from a normal distribution cut at two deviations of 0.1, or 0.01 for convolutions.
@@ -71,7 +70,7 @@ def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float
     return link("full_mask", Stage.SCALE, init=init, update=update)
 
 
-def draw_bits(logits: Flat, key: Key[Array, ""], temperature: float = 1.0, draw: Draw = "sample") -> Flat:
+def draw_bits(logits: Flat, key: Key[Array, ""], temperature: float = 1.0, draw: str = "sample") -> Flat:
     """Masks for logits: 0 or 1 going forward (`expected`: the probability), the relaxation's slope going back."""
     if draw == "expected":
         return {path: jax.nn.sigmoid(logit) for path, logit in logits.items()}

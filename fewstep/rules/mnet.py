@@ -10,7 +10,7 @@ Reference: Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metri
 import optax
 
 from fewstep._rule import Rule, chain
-from fewstep.rules._mask import Draw, full_mask, mask
+from fewstep.rules._mask import full_mask, mask
 from fewstep.rules._step import step
 
 
@@ -19,7 +19,7 @@ def mnet(
     *,
     layers: tuple[str | int, ...] | None = None,
     temperature: float = 1.0,
-    draw: Draw = "sample",
+    draw: str = "sample",
 ) -> Rule:
     """The rule of the M-net. `inner` is the step size, or an optax transformation; the rest as in `mask`.
 
@@ -35,7 +35,7 @@ def mnet_full(
     *,
     layers: tuple[str | int, ...] | None = None,
     temperature: float = 1.0,
-    draw: Draw = "sample",
+    draw: str = "sample",
 ) -> Rule:
     """The M-net with one logit a weight, drawn at every inner step. Arguments as `mnet`."""
     return chain(full_mask(layers, temperature=temperature, draw=draw), step(inner))

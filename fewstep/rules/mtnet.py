@@ -13,7 +13,6 @@ Reference: Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metri
 import optax
 
 from fewstep._rule import Rule, chain
-from fewstep.rules._mask import Draw
 from fewstep.rules._metric import metric
 from fewstep.rules.mnet import mnet, mnet_full
 
@@ -23,7 +22,7 @@ def mtnet(
     *,
     layers: tuple[str | int, ...] | None = None,
     temperature: float = 1.0,
-    draw: Draw = "sample",
+    draw: str = "sample",
 ) -> Rule:
     """The rule of the MT-net. `inner` is the step size, or an optax transformation; the rest as in `mask`.
 
@@ -39,7 +38,7 @@ def mtnet_full(
     *,
     layers: tuple[str | int, ...] | None = None,
     temperature: float = 1.0,
-    draw: Draw = "sample",
+    draw: str = "sample",
 ) -> Rule:
     """The MT-net with one logit a weight, drawn at every inner step. Arguments as `mtnet`."""
     return chain(metric(layers), mnet_full(inner, layers=layers, temperature=temperature, draw=draw))

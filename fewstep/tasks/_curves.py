@@ -1,10 +1,12 @@
 """What the families of curves share: a random curve, points of it for support and query, both drawn inside the step."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from fewstep._episode import Batch, Episode, Tasks
@@ -42,8 +44,8 @@ def curves(
     return Tasks(data, sample)
 
 
-def _interval(name: str, ends: Range) -> Array:
+def _interval(name: str, ends: Range) -> np.ndarray:
     low, high = ends
-    if not (jnp.isfinite(low) and jnp.isfinite(high) and low <= high):
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise FewstepError(f"{name} is ({low}, {high}). Give two finite numbers, the smaller first.")
-    return jnp.asarray(ends, jnp.result_type(float))
+    return np.asarray(ends, float)

@@ -1,5 +1,7 @@
 """Polynomials of a given order with random coefficients: MT-net's experiment on the size of the learned subspace."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -29,7 +31,7 @@ def polynomial(
     if order < 0:
         raise FewstepError(f"order is {order}. A polynomial's order is 0 or more.")
 
-    def draw(data: dict[str, Float[Array, "2"]], key: Key[Array, ""]) -> Float[Array, " terms"]:
+    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, " terms"]:
         low, high = data["coefficient"]
         return (low + (high - low) * jax.random.uniform(key, (order + 1,))) / 2.0 ** jnp.arange(order + 1)
 

@@ -1,6 +1,7 @@
 """Sine waves of random amplitude, frequency and phase: the toy problem of MAML, Meta-SGD and MT-net."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,7 @@ def sinusoid(
     """
     ranges = {"amplitude": amplitude, "frequency": frequency, "phase": phase}
 
-    def draw(data: dict[str, Float[Array, "2"]], key: Key[Array, ""]) -> Float[Array, "3"]:
+    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, "3"]:
         low, high = jnp.stack([data[name] for name in ranges]).T
         return low + (high - low) * jax.random.uniform(key, (3,))
 

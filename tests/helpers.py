@@ -1,0 +1,129 @@
+"""The lists that the tests are products of: rules, networks, tasks; and a few things that many tests do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+import fewstep
+from fewstep import losses, networks, rules, tasks
+from fewstep.interop import equinox as from_equinox
+from fewstep.interop import linen as from_linen
+from fewstep.interop import nnx as from_nnx
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# Every rule, as a function of its step size.
+RULES: dict[str, Callable[[float], fewstep.Rule]] = {
+    **{name: (lambda lr, factory=factory: factory(lr)) for name, factory in rules.RULES.items()},
+    "metric+mask+rates": lambda lr: fewstep.chain(rules.metric(), rules.mask(), rules.rates(lr)),
+    "mtnet+rates": lambda lr: fewstep.chain(rules.mtnet(), rules.rates(lr)),
+    "mtnet expected": lambda lr: rules.mtnet(lr, draw="expected"),
+    "mtnet threshold": lambda lr: rules.mtnet(lr, draw="threshold"),
+    "maml adam": lambda lr: rules.maml(optax.adam(lr)),
+    "mtnet adam": lambda lr: rules.mtnet(optax.adam(lr, b1=0.0)),
+    "anil+rates": lambda lr: fewstep.chain(rules.anil(), rules.rates(lr)),
+}
+# Rules whose meta-parameters all have a derivative of the ordinary kind: no hard mask, no root at 0.
+SMOOTH = ("maml", "meta_sgd", "anil", "boil", "tnet", "mtnet expected")
+
+
+def tanh_mlp(hidden: tuple[int, ...] = (4,)) -> fewstep.Network:
+    return networks.mlp(hidden=hidden, activation=jnp.tanh, std=0.5)
+
+
+def fused(network: fewstep.Network) -> fewstep.Network:
+    """The same network, with T multiplied into kernel and bias."""
+    return network._replace(layers=tuple(layer._replace(literal=False) for layer in network.layers))
+
+
+def plain_function() -> fewstep.Network:
+    template = tanh_mlp()
+    shape = jax.eval_shape(template.init, jax.random.key(0))
+    one = jax.tree.structure(shape)
+
+    def init(key: Any) -> list[Any]:
+        return jax.tree.leaves(template.init(key))
+
+    def apply(params: Any, x: Any) -> Any:
+        return template.apply(jax.tree.unflatten(one, params), (), x, jnp.ones(x.shape[0]))[0]
+
+    return fewstep.network(init, apply, jnp.ones((4, 1)))
+
+
+class Convolutional(eqx.Module):
+    first: eqx.nn.Conv1d
+    last: eqx.nn.Linear
+
+    def __init__(self, key: Any):
+        self.first = eqx.nn.Conv1d(1, 4, 3, padding=1, key=key)
+        self.last = eqx.nn.Linear(4, 1, key=key)
+
+    def __call__(self, x: Any) -> Any:
+        return self.last(jnp.tanh(self.first(x[None] + jnp.arange(3.0)[None])).mean(axis=1))
+
+
+NETWORKS: dict[str, Callable[[], fewstep.Network]] = {
+    "mlp": tanh_mlp,
+    "mlp fused": lambda: fused(tanh_mlp()),
+    "function": plain_function,
+    "equinox": lambda: from_equinox.network(
+        lambda key: eqx.nn.MLP(1, 1, 5, 2, activation=jnp.tanh, key=key), jnp.ones((4, 1))
+    ),
+    "equinox conv": lambda: from_equinox.network(Convolutional, jnp.ones((4, 1))),
+    "linen": lambda: from_linen.network(nn.Sequential([nn.Dense(5), jnp.tanh, nn.Dense(1)]), jnp.ones((4, 1))),
+    "nnx": lambda: from_nnx.network(
+        lambda rngs: nnx.Sequential(nnx.Linear(1, 5, rngs=rngs), jnp.tanh, nnx.Linear(5, 1, rngs=rngs)),
+        jnp.ones((4, 1)),
+    ),
+}
+TASKS: dict[str, Callable[..., fewstep.Tasks]] = tasks.TASKS
+
+
+def learner(rule: fewstep.Rule, network: fewstep.Network | None = None, **options: Any) -> fewstep.Learner:
+    return fewstep.gradient_learner(network or tanh_mlp(), rule, losses.squared_error, **options)
+
+
+def episode(seed: int = 0, shots: int = 5, queries: int = 4, of: str = "sinusoid") -> fewstep.Episode:
+    made = TASKS[of](shots, queries)
+    return made.sample(made.data, jax.random.key(seed))
+
+
+def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance), a, b)
+
+
+def assert_equal(a: Any, b: Any) -> None:
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(_raw(x), _raw(y)), a, b)
+
+
+def _raw(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def shaken(meta: Any, seed: int = 0, size: float = 0.3) -> Any:
+    """Meta-parameters away from their start, where identities and zeros would hide mistakes."""
+    leaves, tree = jax.tree.flatten(meta)
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    moved = [
+        leaf + size * jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, moved)
+
+
+def slope(function: Callable[[Any], Any], point: Any, direction: Any, size: float = 1e-6) -> Any:
+    """The derivative along a direction, by central differences."""
+    shift = lambda sign: jax.tree.map(lambda p, d: p + sign * size * d, point, direction)
+    return (function(shift(1)) - function(shift(-1))) / (2 * size)
+
+
+def dot(a: Any, b: Any) -> Any:
+    return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))

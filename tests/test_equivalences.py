@@ -1,0 +1,273 @@
+"""Known equalities between methods, and between a method and its mathematics."""
+
+from functools import partial
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import assert_close, assert_equal, episode, fused, learner, shaken, tanh_mlp
+
+import fewstep
+from fewstep import losses, networks, rules
+
+KEY = jax.random.key(7)
+CERTAIN = 1e4
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def with_masks(meta, logit):
+    return {**meta, "mask": jax.tree.map(lambda leaf: jnp.full_like(leaf, logit), meta["mask"])}
+
+
+def weights():
+    return shaken(learner(rules.maml()).init(KEY)["weights"])
+
+
+def fast_after(rule, steps=3, **meta):
+    each = learner(rule)
+    started = {**each.init(KEY), "weights": weights()} | meta
+    return each.adapt(started, KEY, episode().support, steps).fast
+
+
+def test_identity_metric_and_full_mask_is_maml_step_for_step():
+    each = learner(rules.mtnet(0.1))
+    meta = with_masks({**each.init(KEY), "weights": weights()}, CERTAIN)
+    plain = learner(rules.maml(0.1))
+    steps = (0, 1, 2, 5)
+    ours = each.adapt(meta, KEY, episode().support, steps).fast
+    assert_close(ours, plain.adapt({"weights": weights()}, KEY, episode().support, steps).fast, 1e-13)
+    gradient = jax.grad(each.loss)(meta, KEY, episode())["weights"]
+    assert_close(gradient, jax.grad(plain.loss)({"weights": weights()}, KEY, episode())["weights"], 1e-13)
+
+
+@pytest.mark.parametrize("rule", [rules.mnet(0.1), rules.mtnet(0.1)], ids=["mnet", "mtnet"])
+def test_logits_of_minus_infinity_are_no_adaptation(rule):
+    each = learner(rule)
+    meta = with_masks({**each.init(KEY), "weights": weights()}, -jnp.inf)
+    start, end = (each.adapt(meta, KEY, episode().support, n).fast for n in (0, 4))
+    assert_equal(start, end)
+
+
+def test_logits_of_plus_infinity_are_maml():
+    assert_close(
+        fast_after(rules.mnet(0.1), mask=with_masks(learner(rules.mnet()).init(KEY), jnp.inf)["mask"]),
+        fast_after(rules.maml(0.1)),
+        1e-14,
+    )
+
+
+def test_rates_equal_to_the_step_size_are_maml():
+    assert_close(fast_after(rules.meta_sgd(0.1)), fast_after(rules.maml(0.1)), 1e-14)
+
+
+def test_rates_replace_the_step_size_in_a_chain():
+    chained = fewstep.chain(rules.mtnet(123.0, draw="threshold"), rules.rates(0.1))
+    assert_close(fast_after(chained), fast_after(rules.mtnet(0.1, draw="threshold")), 1e-14)
+
+
+def test_links_work_in_any_order():
+    links = [rules.metric(), rules.mask(draw="expected"), rules.rates(0.1), rules.adapt_only(-1)]
+    assert_equal(fast_after(fewstep.chain(*links)), fast_after(fewstep.chain(*links[::-1])))
+
+
+def test_anil_and_boil_together_move_what_maml_moves():
+    body, head = fast_after(rules.boil(0.1), 1), fast_after(rules.anil(0.1), 1)
+    assert not body.keys() & head.keys()
+    assert_close(body | head, fast_after(rules.maml(0.1), 1), 1e-14)
+
+
+def test_fused_metric_equals_a_literal_one():
+    """For a support larger and smaller than a layer, so that both forms of the literal one are met."""
+    network = tanh_mlp((6, 4))
+    for shots in (3, 9):
+        gradients = []
+        for each in (learner(rules.tnet(0.1), network), learner(rules.tnet(0.1), fused(network))):
+            meta = shaken(each.init(KEY))
+            gradients.append(jax.value_and_grad(each.loss)(meta, KEY, episode(shots=shots)))
+        assert_close(*gradients, 1e-12)
+
+
+def test_t_net_equals_a_network_with_a_literal_layer_of_t():
+    """A T-net written by hand: two matrices a layer, of which only the first is adapted."""
+    network = tanh_mlp()
+    each = learner(rules.tnet(0.1), network, steps=3)
+    meta = shaken(each.init(KEY))
+
+    def apply(params, x):
+        hidden = jnp.tanh((x @ params["w1"] + params["b1"][None]) @ params["t1"])
+        return (hidden @ params["w2"] + params["b2"][None]) @ params["t2"]
+
+    first, second = (meta["weights"][name] for name in ("dense_0", "dense_1"))
+    params = {
+        "w1": first["kernel"], "b1": first["bias"], "t1": meta["metric"]["dense_0"],
+        "w2": second["kernel"], "b2": second["bias"], "t2": meta["metric"]["dense_1"],
+    }  # fmt: skip
+    by_hand = fewstep.network(lambda key: params, apply, jnp.ones((2, 1)), frozen=("t1", "t2"))
+    plain = learner(rules.maml(0.1), by_hand, steps=3)
+    ours, theirs = each.loss(meta, KEY, episode()), plain.loss({"weights": params}, KEY, episode())
+    np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+
+
+def test_t_net_equals_its_metric_form_after_five_steps():
+    """With A = W T the T-net's step is A - lr grad_A T' T: a preconditioned gradient, nothing else."""
+    network, lr = tanh_mlp(), 0.05
+    each = learner(rules.tnet(lr), network)
+    meta = shaken(each.init(KEY))
+    metrics, task = meta["metric"], episode()
+    effective = {
+        name: {part: leaf @ metrics[name] for part, leaf in layer.items()} for name, layer in meta["weights"].items()
+    }
+
+    def loss(params):
+        return losses.squared_error(network.apply(params, (), task.support.x, task.support.weight)[0], task.support)
+
+    for _ in range(5):
+        gradient = jax.grad(loss)(effective)
+        effective = {
+            name: {
+                part: leaf - lr * gradient[name][part] @ (metrics[name].T @ metrics[name])
+                for part, leaf in layer.items()
+            }
+            for name, layer in effective.items()
+        }
+    adapted = each.adapt(meta, KEY, task.support, 5)
+    expected = network.apply(effective, (), task.query.x, task.query.weight)[0]
+    np.testing.assert_allclose(each.predict(meta, adapted, task.query.x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_before_adaptation_only_the_product_of_weight_and_metric_counts():
+    each = learner(rules.tnet(0.1))
+    meta = shaken(each.init(KEY))
+    turn = {
+        name: jnp.linalg.qr(jax.random.normal(KEY, matrix.shape))[0] * 1.7 for name, matrix in meta["metric"].items()
+    }
+    other = {
+        "weights": {n: {p: leaf @ turn[n] for p, leaf in layer.items()} for n, layer in meta["weights"].items()},
+        "metric": {name: jnp.linalg.inv(turn[name]) @ matrix for name, matrix in meta["metric"].items()},
+    }
+    task = episode()
+    before, after = (
+        [each.predict(m, each.adapt(m, KEY, task.support, n), task.query.x) for m in (meta, other)] for n in (0, 1)
+    )
+    assert_close(*before, 1e-12)
+    assert np.abs(after[0] - after[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("chosen", [[1, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 0]])
+def test_one_cell_moves_by_the_metric_of_the_paper(chosen):
+    """y_new - y = -lr (|x|^2 + 1) T diag(m) T' dL/dy for one example, in the paper's columns; T' diag(m) T in our rows."""
+    lr, width = 0.03, 4
+    cell = networks.mlp(3, width, hidden=())
+    each = fewstep.gradient_learner(cell, rules.mtnet(lr), losses.squared_error)
+    meta = shaken(each.init(KEY))
+    meta["mask"] = {"dense_0": jnp.where(jnp.array(chosen) == 1, CERTAIN, -CERTAIN)}
+    point = fewstep.batch([[0.3, -1.2, 0.8]], [[1.0, 2.0, -1.0, 0.5]])
+    before, after = (each.predict(meta, each.adapt(meta, KEY, point, n), point.x) for n in (0, 1))
+    slope = jax.grad(lambda y: losses.squared_error(y, point))(before)
+    matrix = meta["metric"]["dense_0"]
+    metric = matrix.T @ jnp.diag(jnp.array(chosen, float)) @ matrix
+    np.testing.assert_allclose(after - before, -lr * (jnp.sum(point.x**2) + 1) * slope @ metric, rtol=1e-12, atol=1e-14)
+    assert np.linalg.matrix_rank(metric) == sum(chosen)
+
+
+def test_an_orthogonal_metric_is_plain_descent_on_the_product():
+    cell = networks.mlp(3, 4, hidden=())
+    each, plain = (
+        fewstep.gradient_learner(cell, rule, losses.squared_error) for rule in (rules.tnet(0.1), rules.maml(0.1))
+    )
+    meta = shaken(each.init(KEY))
+    turn = jnp.linalg.qr(jax.random.normal(KEY, (4, 4)))[0]
+    meta["metric"] = {"dense_0": turn}
+    product = {"weights": jax.tree.map(lambda leaf: leaf @ turn, meta["weights"])}
+    point = fewstep.batch(np.ones((2, 3)) * [[1.0], [2.0]], np.arange(8.0).reshape(2, 4))
+    assert_close(
+        each.predict(meta, each.adapt(meta, KEY, point, 3), point.x),
+        plain.predict(product, plain.adapt(product, KEY, point, 3), point.x),
+        1e-12,
+    )
+
+
+def test_expansions_of_maml_first_order_and_reptile():
+    """For two gradients g1, g2 and Hessians H1, H2 at the start, to first order in the step size a:
+    MAML g2 - a H2 g1 - a H1 g2, first order g2 - a H2 g1, Reptile (g1 + g2 - a H2 g1)."""
+    network = tanh_mlp()
+    flat, back = jax.flatten_util.ravel_pytree(weights())
+    task = episode(shots=4, queries=4)
+
+    def loss(batch, vector):
+        return losses.squared_error(network.apply(back(vector), (), batch.x, batch.weight)[0], batch)
+
+    one, two = (partial(loss, batch) for batch in task)
+    g1, g2 = jax.grad(one)(flat), jax.grad(two)(flat)
+    h1, h2 = jax.hessian(one)(flat), jax.hessian(two)(flat)
+    errors = {"maml": [], "first order": [], "reptile": []}
+    for a in (1e-3, 5e-4):
+        each = learner(rules.maml(a), network)
+        raveled = lambda tree: jax.flatten_util.ravel_pytree(tree["weights"])[0]
+        maml, first = (
+            raveled(jax.grad(each.loss)({"weights": weights()}, KEY, task, first_order=on)) for on in (False, True)
+        )
+        step = optax.apply_updates
+        middle = step(flat, -a * g1)
+        way = (flat - step(middle, -a * jax.grad(two)(middle))) / a
+        errors["maml"].append(np.abs(maml - (g2 - a * h2 @ g1 - a * h1 @ g2)).max())
+        errors["first order"].append(np.abs(first - (g2 - a * h2 @ g1)).max())
+        errors["reptile"].append(np.abs(way - (g1 + g2 - a * h2 @ g1)).max())
+    for name, (large, small) in errors.items():
+        assert 3.5 < large / small < 4.5, name  # what is left is of second order: a quarter at half the step
+
+
+def test_reptile_goes_the_way_the_task_went():
+    """The outer gradient is start minus adapted, and with one whole batch a step this is the inner loop's own way."""
+    each = learner(rules.maml(0.05))
+    meta, task = {"weights": weights()}, episode(shots=4, queries=4)
+    every = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *task)
+    one = jax.tree.map(lambda leaf: leaf[None], task)
+    _, gradient = fewstep.reptile(3, minibatch=8)(each)(meta, KEY[None], one, jnp.ones(1))
+    end = each.adapt(meta, KEY, every, 3).fast
+    start = each.adapt(meta, KEY, every, 0).fast
+    assert_close(fewstep._network.flatten(gradient["weights"]), jax.tree.map(jnp.subtract, start, end), 1e-12)
+
+
+def test_straight_through_masks():
+    """Going forward 0 or 1; going back the slope s (1 - s) / temperature of the soft draw s; the right probability."""
+    logits = {"a": jnp.linspace(-2.0, 2.0, 5), "b": jnp.zeros(3)}
+    draw = partial(fewstep.rules._mask.draw_bits, temperature=0.7)
+    bits = draw(logits, KEY)
+    assert all(set(np.asarray(bit).tolist()) <= {0.0, 1.0} for bit in bits.values())
+    slopes = jax.grad(lambda some: sum(bit.sum() for bit in draw(some, KEY).values()))(logits)
+    noise = jax.random.logistic(KEY, (8,))
+    soft = jax.nn.sigmoid((jnp.concatenate(list(logits.values())) + noise) / 0.7)
+    np.testing.assert_allclose(jnp.concatenate(list(slopes.values())), soft * (1 - soft) / 0.7, rtol=1e-12)
+    many = jax.vmap(lambda key: draw(logits, key)["a"])(jax.random.split(KEY, 20_000))
+    np.testing.assert_allclose(many.mean(axis=0), jax.nn.sigmoid(logits["a"]), atol=0.015)
+
+
+def test_masks_are_held_through_a_task_and_differ_between_tasks():
+    each = learner(rules.mnet(0.1), tanh_mlp((30,)))
+    meta, support = {**each.init(KEY)}, episode().support
+    moved = lambda key, n: np.abs(each.adapt(meta, key, support, n).fast["dense_0/bias"]) > 0
+    first, second = jax.random.split(KEY)
+    assert moved(first, 1).any()
+    assert not moved(first, 1).all()
+    np.testing.assert_array_equal(moved(first, 1), moved(first, 6))
+    assert (moved(first, 1) != moved(second, 1)).any()
+    np.testing.assert_array_equal(moved(first, 1), np.abs(each.adapt(meta, first, support, 1).fast["dense_0/kernel"][0] - meta["weights"]["dense_0"]["kernel"][0]) > 0)  # fmt: skip
+
+
+def test_full_masks_are_drawn_at_every_step():
+    each = learner(rules.mnet_full(0.1), tanh_mlp((30,)))
+    meta, support = each.init(KEY), episode().support
+    fast = each.adapt(meta, KEY, support, (0, 1, 2, 3)).fast["dense_0/kernel"]
+    moved = np.diff(fast, axis=0) != 0
+    assert (moved[0] != moved[1]).any()
+    assert (moved[1] != moved[2]).any()
+    assert 0.2 < moved.mean() < 0.8

@@ -1,0 +1,185 @@
+"""The inner loop: optimisers inside, other losses, memory, state, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import RULES, episode, learner, tanh_mlp
+
+import fewstep
+from fewstep import losses, networks, rules
+
+KEY = jax.random.key(0)
+
+
+def flat_task():
+    """A task whose gradients are exactly 0: the network fits it already."""
+    x = jnp.linspace(-1, 1, 5)[:, None]
+    each = fewstep.Batch(x, jnp.zeros_like(x), jnp.ones(5))
+    return fewstep.Episode(each, each._replace(y=each.y + 1.0))
+
+
+@pytest.mark.parametrize(
+    "inner", [optax.adam(0.01), optax.adam(0.01, b1=0.0), optax.rmsprop(0.01), optax.adabelief(0.01)]
+)
+@pytest.mark.parametrize("factory", [rules.maml, rules.mtnet], ids=["maml", "mtnet"])
+def test_adam_inside_gives_finite_meta_gradients_also_for_zero_gradients(inner, factory):
+    network = networks.mlp(hidden=(4,), std=0.0)  # all zeros: every gradient of the hidden layer is exactly 0
+    each = learner(factory(inner), network, steps=3)
+    meta = each.init(KEY)
+    for task in (flat_task(), episode()):
+        gradient = jax.jit(jax.grad(each.loss))(meta, KEY, task)
+        assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_without_the_guard_adam_would_give_nan():
+    """The reason for the guard: optax alone, on the same task."""
+    network = networks.mlp(hidden=(4,), std=0.0)
+    bare = fewstep.link("bare", fewstep.Stage.OPTIMISE, update=lambda layers, meta, key: optax.adam(0.01))
+    gradient = jax.grad(learner(bare, network).loss)(learner(bare, network).init(KEY), KEY, episode())
+    assert not all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_momentum_keeps_the_slope_where_gradients_are_zero():
+    """The guard must not touch optimisers that have a derivative there."""
+    x64 = jax.enable_x64(True)
+    with x64:
+        network = networks.mlp(hidden=(4,), std=0.0)
+        guarded, bare = (
+            learner(rule, network, steps=2)
+            for rule in (
+                rules.maml(optax.sgd(0.1, momentum=0.9)),
+                fewstep.link("bare", fewstep.Stage.OPTIMISE, update=lambda *_: optax.sgd(0.1, momentum=0.9)),
+            )
+        )
+        meta = guarded.init(KEY)
+        ours, theirs = (jax.grad(each.loss)(meta, KEY, episode()) for each in (guarded, bare))
+        jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_inner_loss_may_differ_and_may_see_the_meta_parameters():
+    """A learned weight on the inner loss: its meta-gradient is that of a learned step size."""
+
+    def link_init(layers, key, fast):
+        return {"pull": jnp.asarray(1.0)}
+
+    rule = fewstep.chain(rules.sgd(0.1), fewstep.link("pull", fewstep.Stage.SHAPE, init=link_init))
+    inner = lambda meta, prediction, batch: meta["pull"] * losses.squared_error(prediction, batch)
+    each = learner(rule, inner_loss=inner)
+    meta = {**each.init(KEY), "pull": jnp.asarray(0.5)}
+    halved = learner(rules.maml(0.05))
+    ours = each.adapt(meta, KEY, episode().support, 2).fast
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5),
+        ours,
+        halved.adapt({"weights": meta["weights"]}, KEY, episode().support, 2).fast,
+    )
+    assert jax.grad(each.loss)(meta, KEY, episode())["pull"] != 0
+
+
+def test_rematerialisation_bounds_what_inner_steps_cost():
+    """With many points and few weights the activations are what memory goes to; remat stops their growth."""
+
+    def megabytes(steps, remat):
+        each = learner(rules.maml(0.001), tanh_mlp((16, 16)), steps=steps, remat=remat)
+        task = episode(shots=2000, queries=4)
+        meta = jax.eval_shape(each.init, KEY)
+        compiled = jax.jit(jax.grad(each.loss)).lower(meta, KEY, task).compile()
+        return compiled.memory_analysis().temp_size_in_bytes / 1e6
+
+    plain, rematerialised = (megabytes(40, remat) - megabytes(10, remat) for remat in (False, True))
+    assert rematerialised < 0.1 * plain
+
+
+def test_state_carries_the_statistics_of_the_support_to_the_query():
+    """A network that centres by its support: the query's own rows must not change each other's prediction."""
+    inner = tanh_mlp()
+
+    def apply(params, state, x, weight):
+        centre = (x * weight[:, None]).sum(axis=0) / weight.sum() if isinstance(state, tuple) else state
+        return inner.apply(params, (), x - centre[None], weight)[0], centre
+
+    each = learner(rules.maml(0.1), inner._replace(apply=apply))
+    meta, task = each.init(KEY), episode()
+    adapted = each.adapt(meta, KEY, task.support, 2)
+    np.testing.assert_allclose(adapted.state, task.support.x.mean(axis=0), rtol=1e-6)
+    whole = each.predict(meta, adapted, task.query.x)
+    alone = each.predict(meta, adapted, task.query.x[:1])
+    np.testing.assert_allclose(whole[:1], alone, rtol=1e-5)
+
+
+def test_frozen_arrays_are_left_alone_but_meta_learned():
+    network = tanh_mlp()._replace(frozen=("dense_0/bias",))
+    each = learner(rules.maml(0.1), network)
+    meta = each.init(KEY)
+    assert "dense_0/bias" not in each.adapt(meta, KEY, episode().support, 1).fast
+    assert jnp.abs(jax.grad(each.loss)(meta, KEY, episode())["weights"]["dense_0"]["bias"]).max() > 0
+
+
+def test_layers_can_be_chosen():
+    each = learner(rules.mtnet(0.1, layers=("dense_1",)))
+    meta = each.init(KEY)
+    assert list(meta["metric"]) == list(meta["mask"]) == ["dense_1"]
+    assert set(learner(rules.tnet(0.1, layers=(0,))).init(KEY)["metric"]) == {"dense_0"}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: rules.maml(-0.1), "lr is -0.1"),
+        (lambda: rules.meta_sgd(float("nan")), "rates is nan"),
+        (lambda: rules.mask(temperature=0.0), "temperature is 0.0"),
+        (lambda: rules.mask(draw="exact"), "Unknown way to draw a mask 'exact'. Did you mean 'expected'?"),
+        (lambda: fewstep.chain(rules.mtnet(), rules.mask()), "holds mask twice"),
+        (lambda: learner(rules.metric()).loss(learner(rules.metric()).init(KEY), KEY, episode()), "no step size"),
+        (lambda: learner(rules.tnet(layers=("dense_9",))).init(KEY), "no layer 'dense_9'"),
+        (lambda: learner(rules.anil(head=5)).init(KEY), "no layer 5"),
+        (lambda: learner(fewstep.chain(rules.anil(), rules.maml())).init(KEY), "sgd twice"),
+        (lambda: networks.mlp(hidden=(0,)), "at least 1"),
+        (lambda: fewstep.batch([], []), "no rows"),
+        (lambda: fewstep.batch([1.0, 2.0], [1.0]), "x has 2 rows and y has 1"),
+        (lambda: fewstep.batch([1.0, np.nan], [1.0, 2.0]), "x holds nan at row 2"),
+        (lambda: fewstep.batch(["a"], [1.0]), "not a table of numbers"),
+        (lambda: fewstep.batch([1.0], [1.0], [0.0]), "above 0 somewhere"),
+        (lambda: fewstep.batch([1.0], [1.0], [1.0, 2.0]), "one number a row"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(make, words):
+    with pytest.raises(fewstep.FewstepError, match=words.replace("(", r"\(").replace("?", r"\?")):
+        make()
+
+
+@pytest.mark.parametrize("steps", [(), (-1,), (2, 1), (1, 1)])
+def test_numbers_of_steps_must_rise(steps):
+    each = learner(rules.maml())
+    with pytest.raises(fewstep.FewstepError, match="rising numbers"):
+        each.adapt(each.init(KEY), KEY, episode().support, steps)
+
+
+def test_shapes_that_do_not_fit_are_named():
+    each = learner(rules.maml())
+    meta = each.init(KEY)
+    with pytest.raises(fewstep.FewstepError, match=r"x has shape \(3, 2\); this network takes rows of 1"):
+        each.adapt(meta, KEY, fewstep.batch(np.ones((3, 2)), np.ones((3, 1))), 1)
+    with pytest.raises(fewstep.FewstepError, match=r"y has shape \(3, 2\)"):
+        each.adapt(meta, KEY, fewstep.batch(np.ones((3, 1)), np.ones((3, 2))), 1)
+    with pytest.raises(fewstep.FewstepError, match=r"y\[:, None\]"):
+        each.adapt(meta, KEY, fewstep.batch([1, 2, 3], [1, 2, 3]), 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["meta_sgd", "anil", "boil", "tnet", "mnet", "mtnet", "mtnet_full", "metric+mask+rates"]
+)
+def test_reptile_refuses_what_it_would_not_train(name):
+    each = learner(RULES[name](0.1))
+    with pytest.raises(fewstep.FewstepError, match="Reptile cannot train this rule"):
+        fewstep.train(each, fewstep.tasks.sinusoid(), steps=1, outer=fewstep.reptile())
+
+
+def test_classification_losses_weigh_their_rows():
+    logits = jnp.array([[2.0, 0.0], [0.0, 1.0], [9.0, -9.0]])
+    batch = fewstep.Batch(jnp.ones((3, 1)), jnp.array([0, 0, 1]), jnp.array([1.0, 1.0, 0.0]))
+    expected = -(2 - np.log(np.exp(2) + 1) + 0 - np.log(np.e + 1)) / 2
+    np.testing.assert_allclose(losses.cross_entropy(logits, batch), expected, rtol=1e-6)
+    assert losses.accuracy(logits, batch) == 0.5
