@@ -9,4 +9,4 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 3)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-install_import_hook("fewstep", "beartype.beartype")
+install_import_hook("fewstep", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")

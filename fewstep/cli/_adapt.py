@@ -12,6 +12,7 @@ import tyro
 
 from fewstep.cli import _show
 from fewstep.runs import adapt, load
+from fewstep.runs.experiment import NO_HINT
 from fewstep.runs.run import writing
 from fewstep.tasks import batch
 from fewstep.tasks.files import read_query, read_support
@@ -24,10 +25,8 @@ class Adapt:
     The support file is a CSV whose last column is y (a first line of names is allowed), or an npz with x and y. The
     query file has the same columns without y, or an npz with x.
 
-    Examples:
-
+    Examples of use:
       fewstep adapt runs/x --support known.csv --query asked.csv
-
       fewstep adapt runs/x --support known.npz --query asked.npz --inner-steps 5 --out predicted.csv
     """
 
@@ -37,9 +36,9 @@ class Adapt:
     """CSV or npz with the known points of the task."""
     query: Path
     """CSV or npz with the points to predict at."""
-    out: Path | None = None
+    out: Annotated[Path | None, NO_HINT] = None
     """File to write to, CSV or npz by its ending (default: CSV to stdout)."""
-    inner_steps: int | None = None
+    inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on the support (default: as in training)."""
     seed: int = 0
     """Seed of the masks."""

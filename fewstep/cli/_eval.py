@@ -8,24 +8,22 @@ import tyro
 
 from fewstep.cli import _show
 from fewstep.runs import evaluate_run, load
+from fewstep.runs.experiment import NO_HINT
 
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
     """Judge a run on unseen tasks: mean and 95 % interval for each number of shots and inner steps.
 
-    Examples:
-
+    Examples of use:
       fewstep eval runs/x
-
       fewstep eval runs/x --shots 5 10 20 --inner-steps 1 5 --json
-
       fewstep eval runs/x --checkpoint best --draw threshold
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
-    shots: tuple[int, ...] | None = None
+    shots: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Points a task is learned from (default: as in training)."""
     inner_steps: tuple[int, ...] = (0, 1, 5)
     """Numbers of inner steps to judge after."""
@@ -37,7 +35,7 @@ class Eval:
     """Seed of the tasks and the masks."""
     checkpoint: Literal["last", "best"] = "last"
     """The last parameters, or those best on the validation tasks."""
-    draw: Literal["sample", "expected", "threshold"] | None = None
+    draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
     """How masks come from their probabilities (default: as in training)."""
     json: bool = False
     """Print the result as JSON on stdout."""
@@ -55,5 +53,5 @@ class Eval:
         if self.json:
             _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})
         else:
-            _show.scores(rows)
+            _show.scores_table({experiment.method: rows})
         return 0

@@ -10,22 +10,21 @@ import tyro
 from fewstep.cli import _show
 from fewstep.inspection import LayerReport, Report, inspect
 from fewstep.runs import load
+from fewstep.runs.experiment import NO_HINT
 
 
 @dataclasses.dataclass(frozen=True)
 class Inspect:
     """Look inside a run: what each layer's mask lets move, and the metric T makes there.
 
-    Examples:
-
+    Examples of use:
       fewstep inspect runs/x
-
       fewstep inspect runs/x --json
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
-    seed: int | None = None
+    seed: Annotated[int | None, NO_HINT] = None
     """Which of the run's seeds (default: its first)."""
     checkpoint: Literal["last", "best"] = "last"
     """The last parameters, or those best on the validation tasks."""

@@ -1,5 +1,6 @@
 """Reads the command line, runs a command, and turns a user's mistake into one clear message and exit code 2."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -34,11 +35,14 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        sys.stderr.close()
-        return 1
 
 
 def script() -> None:
     """The entry point of the installed command."""
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -1,9 +1,11 @@
 """What a person sees: messages and progress on stderr, results on stdout."""
 
 import json
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +45,7 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Progress]:
+def show_progress(title: str) -> Iterator[Progress]:
     """Step, rate, time left and loss: a bar on a terminal, a line every ten seconds elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -87,36 +89,38 @@ def _lines(title: str) -> Progress:
 
 
 class _Meter:
-    """Steps a second since the first call, which comes after compilation."""
+    """Steps a second: the median of the last calls, so that a validation or a save in between does not show."""
 
     def __init__(self) -> None:
-        self.start: tuple[float, int] | None = None
-        self.value = 0.0
+        self.last: tuple[float, int] | None = None
+        self.rates: deque[float] = deque(maxlen=15)
 
     def __call__(self, number: int) -> str:
         now = time.monotonic()
-        if self.start is None:
-            self.start = (now, number)
-            return ""
-        self.value = (number - self.start[1]) / max(now - self.start[0], 1e-9)
+        if self.last is not None:
+            self.rates.append((number - self.last[1]) / max(now - self.last[0], 1e-9))
+        self.last = (now, number)
         return f"{self.value:,.0f} steps/s" if self.value >= 10 else f"{self.value:.2f} steps/s"
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.rates) if self.rates else 0.0
 
 
 def _mean(row: Row) -> float:
     return sum(row.loss) / len(row.loss)
 
 
-def scores(rows: list[dict[str, Any]], label: Callable[[dict[str, Any]], str] | None = None) -> None:
-    """A table of scores."""
-    spread = any("seed_std" in row for row in rows)
-    head = [*(["model"] if label else []), "shots", "inner steps", rows[0]["metric"], "± 95 %", "tasks"]
-    table(
-        [*head, *(["std over seeds"] if spread else [])],
+def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
+    """A table of scores, one line for each model, number of shots and number of inner steps."""
+    several, spread = len(judged) > 1, any("seed_std" in row for rows in judged.values() for row in rows)
+    metric = next(iter(judged.values()))[0]["metric"]
+    head = ["shots", "inner steps", metric, "± 95 %", "tasks"]
+    lines = [
         [
-            [
-                *([label(row)] if label else []), row["shots"], row["inner_steps"], f"{row['mean']:.4f}",
-                f"{row['interval95']:.4f}", row["n_tasks"], *([f"{row['seed_std']:.4f}"] if spread else []),
-            ]
-            for row in rows
-        ],
-    )  # fmt: skip
+            *([name] if several else []), row["shots"], row["inner_steps"], f"{row['mean']:.4f}",
+            f"{row['interval95']:.4f}", row["n_tasks"], *([f"{row.get('seed_std', 0):.4f}"] if spread else []),
+        ]
+        for name, rows in judged.items() for row in rows
+    ]  # fmt: skip
+    table([*(["model"] if several else []), *head, *(["std over seeds"] if spread else [])], lines)

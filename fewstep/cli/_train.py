@@ -2,31 +2,32 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from fewstep.cli import _show
 from fewstep.runs import Experiment, create_run, load, scores, train_run, write_report
+from fewstep.runs.experiment import NO_HINT
 
 
 @dataclasses.dataclass(frozen=True)
 class Train:
     """Meta-train a method on tasks; the same command again goes on where it stopped.
 
-    Examples:
-
+    Examples of use:
       fewstep train mtnet sinusoid --steps 2000 --run runs/x
-
       fewstep train mtnet+rates sinusoid --seeds 5
-
       fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
     """
 
     experiment: tyro.conf.OmitArgPrefixes[Experiment]
-    run: Path | None = None
+    run: Annotated[Path | None, NO_HINT] = None
     """Folder of the run (default: runs/METHOD-TASKS-SEED)."""
     overwrite: bool = False
     """Replace a run of another experiment in that folder."""
+    save_every: float = 15.0
+    """Seconds between checkpoints."""
     report: bool = True
     """Judge the run on 600 unseen tasks at the end, and write report.html."""
     json: bool = False
@@ -35,8 +36,8 @@ class Train:
     def __call__(self) -> int:
         name = f"{self.experiment.method}-{self.experiment.tasks}-{self.experiment.seed}"
         run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
-        with _show.progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
-            outcome = train_run(run, progress)
+        with _show.show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
+            outcome = train_run(run, progress, save_seconds=self.save_every)
         if outcome.interrupted:
             _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to go on.")
             return 130
@@ -55,7 +56,7 @@ class Train:
             _show.as_json(result)
             return 0
         if self.report:
-            _show.scores(judged[self.experiment.method])
+            _show.scores_table(judged)
         _show.say(
             f"Trained {outcome.step} steps; the run is in {run.path}" + (", see report.html." if self.report else ".")
         )

@@ -1,0 +1,40 @@
+# make setup: an environment in .venv;  make demo: the main job;  make test: lint, types, tests.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test clean
+.DELETE_ON_ERROR:
+
+setup: .venv/.dev
+
+demo: .venv/.run
+	$(BIN)/python examples/demo.py
+
+test: .venv/.dev
+	@echo "== lint"
+	$(BIN)/ruff check fewstep tests examples benchmarks
+	$(BIN)/ruff format --check fewstep tests examples benchmarks
+	@echo "== types"
+	$(BIN)/mypy fewstep examples benchmarks
+	@echo "== tests"
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "fewstep needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12"; exit 2; }
+	@echo "== making an environment in .venv"
+	$(PYTHON) -m venv .venv
+
+.venv/.run: requirements/run.txt pyproject.toml | .venv/bin/python
+	@echo "== installing what fewstep needs into .venv (about a minute, some 500 MB)"
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/run.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.dev: requirements/dev.txt .venv/.run
+	@echo "== installing what the tests need into .venv"
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/dev.txt
+	@touch $@

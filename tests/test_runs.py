@@ -1,0 +1,293 @@
+"""Runs on disk: exact resume, damage found and passed over, nothing overwritten, disks that refuse."""
+
+import dataclasses
+import json
+import resource
+import signal
+import sys
+
+import jax
+import numpy as np
+import pytest
+from helpers import assert_equal
+
+from fewstep import Experiment, FewstepError
+from fewstep._train import Row
+from fewstep.runs import adapt, create_run, evaluate_run, load, open_run, train_run
+from fewstep.runs import checkpoint as checkpoints
+from fewstep.runs.build import build
+from fewstep.runs.layout import choose
+from fewstep.tasks import batch
+
+SMALL = Experiment(
+    "mtnet", "sinusoid", steps=24, hidden=(6,), shots=4, queries=4, log_every=5, validate_every=8, validation_tasks=10
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    run = create_run(tmp_path_factory.mktemp("runs") / "x", SMALL)
+    train_run(run)
+    return run
+
+
+def state_of(run):
+    return run.state(run.build())[0]
+
+
+def test_a_run_holds_what_it_promises(finished):
+    names = {path.name for path in finished.path.iterdir()}
+    assert {"config.json", "metrics.csv", "checkpoints", "tensorboard"} <= names
+    assert json.loads((finished.path / "config.json").read_text())["experiment"]["method"] == "mtnet"
+    rows = finished.log()
+    assert [int(row[0]) for row in rows] == [5, 8, 10, 15, 16, 20, 24]
+    assert [bool(row[4]) for row in rows] == [False, True, False, False, True, False, True]
+    assert list((finished.path / "tensorboard" / "seed_0").glob("events*"))
+    assert open_run(finished.path) == finished
+
+
+@pytest.mark.parametrize("stops", [[7], [3, 8, 20], [24]])
+def test_raising_the_step_limit_gives_the_bits_of_one_run(finished, tmp_path, stops):
+    for limit in [*stops, 24]:
+        run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))
+        train_run(run)
+    assert_equal(state_of(finished), state_of(run))
+    assert finished.metrics.read_text() == run.metrics.read_text()
+
+
+def test_a_stop_by_signal_is_saved_and_resumed_exactly(finished, tmp_path):
+    from fewstep.runs import Progress
+
+    run = create_run(tmp_path / "y", SMALL)
+    stop = Progress(
+        lambda *_: None, lambda number, row: signal.raise_signal(signal.SIGINT) if number >= 6 else None, print
+    )
+    first = train_run(run, stop)
+    assert first.interrupted
+    assert 6 <= first.step < 24
+    assert not train_run(run).interrupted
+    assert_equal(state_of(finished), state_of(run))
+    assert finished.metrics.read_text() == run.metrics.read_text()
+
+
+def test_rows_logged_after_the_last_checkpoint_are_dropped_on_resume(finished, tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=10))
+    train_run(run)
+    with run.metrics.open("a") as file:
+        file.write("15,0,9.9,9.9,\r\n20,0,9.9")  # what a killed process left behind, its last line half-written
+    train_run(create_run(tmp_path / "y", SMALL))
+    assert finished.metrics.read_text() == run.metrics.read_text()
+
+
+def corrupt(run, step):
+    """Flips one bit in the largest file of a checkpoint."""
+    file = max(
+        (run.checkpoints / f"{step:09d}" / "state").rglob("*"), key=lambda path: path.stat().st_size * path.is_file()
+    )
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    return file.name
+
+
+def test_a_flipped_bit_is_found_named_and_the_one_before_used(finished, tmp_path):
+    for limit in (10, 24):
+        run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))
+        train_run(run)
+    assert checkpoints.steps(run.checkpoints) == [10, 24]
+    name = corrupt(run, 24)
+    state, messages = run.state(run.build())
+    assert int(state.step) == 10
+    assert len(messages) == 1
+    assert "000000024 is damaged" in messages[0]
+    assert name in messages[0]
+    model = load(run.path)
+    assert (model.step, model.notes) == (10, messages)
+    train_run(run)
+    assert_equal(state_of(finished), state_of(run))
+
+
+def test_half_written_and_emptied_checkpoints_are_passed_over(tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=10))
+    train_run(run)
+    (run.checkpoints / ".partial-000000020" / "state").mkdir(parents=True)
+    (run.checkpoints / "000000015").mkdir()
+    state, messages = run.state(run.build())
+    assert int(state.step) == 10
+    assert "checksums is missing" in messages[0]
+
+
+def test_when_no_checkpoint_is_whole_nothing_is_trained_over_it(tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=4))
+    train_run(run)
+    corrupt(run, 4)
+    with pytest.raises(FewstepError, match="No checkpoint of .* is whole"):
+        train_run(run)
+    with pytest.raises(FewstepError, match="holds no whole checkpoint"):
+        load(run.path)
+
+
+def test_another_experiment_is_never_overwritten_silently(finished):
+    before = (finished.path / "config.json").read_text()
+    with pytest.raises(
+        FewstepError, match=r"holds another experiment: --inner-lr is None there and 0.5 here.*--overwrite"
+    ):
+        create_run(finished.path, dataclasses.replace(SMALL, inner_lr=0.5))
+    assert (finished.path / "config.json").read_text() == before
+
+
+def test_overwrite_replaces_a_run_and_nothing_else(tmp_path):
+    train_run(create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2)))
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2, shots=3), overwrite=True)
+    assert checkpoints.steps(run.checkpoints) == []
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    with pytest.raises(FewstepError, match="not a run folder"):
+        create_run(precious, SMALL, overwrite=True)
+    assert (precious / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_planned_schedule_cannot_be_prolonged(tmp_path):
+    planned = dataclasses.replace(SMALL, schedule="cosine", steps=4)
+    create_run(tmp_path / "y", planned)
+    with pytest.raises(FewstepError, match="planned for 4 steps"):
+        create_run(tmp_path / "y", dataclasses.replace(planned, steps=8))
+
+
+def test_two_processes_do_not_train_one_run(finished):
+    from fewstep.runs.run import locked
+
+    with locked(finished), pytest.raises(FewstepError, match="Another process is training"):
+        train_run(finished)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limit on file sizes")
+def test_a_disk_that_takes_no_more_loses_nothing(tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=4))
+    train_run(run)
+    kept = state_of(run)
+    run = create_run(tmp_path / "y", SMALL)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(FewstepError, match="Cannot write"):
+            checkpoints.save(run.checkpoints, 9, kept)
+        with pytest.raises(FewstepError, match="Cannot write"):
+            run.append([Row(9, [1.0], [1.0], None)] * 500)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert_equal(state_of(run), kept)
+
+
+@pytest.mark.parametrize("where", ["file/run", "file"])
+def test_folders_that_cannot_be_made_are_named(tmp_path, where):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(FewstepError, match=r"Cannot write|is a file"):
+        create_run(tmp_path / where, SMALL)
+
+
+def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
+    wild = dataclasses.replace(SMALL, outer_optimiser="sgd", outer_lr=1e15, steps=400)
+    with pytest.raises(FewstepError, match=r"no longer finite at step \d+.*No checkpoint had been written yet"):
+        train_run(create_run(tmp_path / "y", wild))
+    with pytest.raises(FewstepError, match=r"no longer finite at step \d+.*last good checkpoint is that of step \d+"):
+        train_run(create_run(tmp_path / "z", wild), save_seconds=0.0)
+
+
+def test_several_seeds_and_the_best_parameters(tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, seeds=2))
+    train_run(run)
+    model = load(run.path)
+    assert len(model.metas) == 2
+    (row,) = evaluate_run(model, shots=(4,), steps=(1,), n_tasks=20)
+    assert row["seeds"] == 2
+    assert row["seed_std"] > 0
+    assert {int(line[1]) for line in run.log()} == {0, 1}
+    best = load(run.path, which="best")
+    scores = {0: {}, 1: {}}
+    for line in run.log():
+        if line[4]:
+            scores[int(line[1])][int(line[0])] = float(line[4])
+    assert [int(step) for step in state_of(run).best.step] == [min(scores[s], key=scores[s].get) for s in (0, 1)]
+    assert jax.tree.structure(best.metas[0]) == jax.tree.structure(model.metas[0])
+
+
+def test_adapting_a_loaded_run(finished):
+    model = load(finished.path)
+    x = np.linspace(-2, 2, 7, dtype=np.float32)[:, None]
+    known = batch([0.0, 1.0], [1.0, 0.5])
+    before, after = (adapt(model, known, x, steps=n) for n in (0, 3))
+    assert before.shape == after.shape == (7, 1)
+    assert np.abs(before - after).max() > 0
+    with pytest.raises(FewstepError, match="The support's x has 2 columns and the run was trained with 1"):
+        adapt(model, batch(np.ones((2, 2)), [1.0, 2.0]), x)
+    with pytest.raises(FewstepError, match="not finite after 60 inner steps"):
+        adapt(model, batch([3e18, 1.0], [1e18, 0.5]), x, steps=60)
+
+
+@pytest.mark.parametrize(
+    ("method", "links"),
+    [
+        ("mtnet", "metric+sgd+mask"),
+        ("mtnet+rates", "metric+mask+rates"),
+        ("metric+mask+rates", "metric+mask+rates"),
+        ("metric+mask", "metric+sgd+mask"),
+        ("maml+rates", "rates"),
+        ("mtnet-full", "metric+sgd+full_mask"),
+        ("meta-sgd", "rates"),
+        ("anil+metric", "choice+metric+sgd"),
+        ("fomaml", "sgd"),
+        ("reptile", "optimiser"),
+    ],
+)
+def test_methods_are_spelt_as_chains(method, links):
+    assert build(Experiment(method, "sinusoid")).rule.name == links
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "mtnett"}, "Unknown method 'mtnett'. Did you mean 'mtnet'"),
+        ({"method": "mtnet+rate"}, "Unknown link 'rate'. Did you mean 'rates'"),
+        ({"method": "mtnet+mask"}, "holds mask twice"),
+        ({"tasks": "sinus"}, "Unknown tasks 'sinus'. Did you mean 'sinusoid'"),
+        ({"order": 2}, "--order does not apply to sinusoid"),
+        ({"tasks": "polynomial", "phase": (0.0, 1.0)}, "--phase does not apply to polynomial"),
+        ({"method": "maml", "draw": "expected"}, "--draw does not apply: maml has no mask"),
+        ({"method": "tnet", "temperature": 0.5}, "--temperature does not apply: tnet has no mask"),
+        ({"minibatch": 3}, "--minibatch does not apply"),
+        ({"method": "fomaml", "outer": "unrolled"}, "contradicts"),
+        ({"clip_value": 1.0, "clip_norm": 1.0}, "Keep one"),
+        ({"inner_lr": -0.1}, "--inner-lr is -0.1"),
+        ({"outer_lr": float("inf")}, "--outer-lr is inf"),
+        ({"shots": 0}, "--shots is 0"),
+        ({"hidden": (4, 0)}, "--hidden is"),
+    ],
+)
+def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):
+    with pytest.raises(FewstepError, match=words):
+        build(dataclasses.replace(Experiment("mtnet", "sinusoid"), **change))
+
+
+@pytest.mark.parametrize("change", [{"clip_value": 0.1}, {"clip_norm": 0.1}, {"schedule": "linear"}, {"method": "fomaml"}, {"method": "reptile"}, {"method": "maml", "inner_optimiser": "adam"}, {"method": "mtnet+rates", "inner_optimiser": "adam"}, {"remat": True, "inner_steps": 3}, {"devices": 2, "chunk": 1}])  # fmt: skip
+def test_every_option_trains(change, tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=6, validate_every=100, **change))
+    assert train_run(run).step == 6
+
+
+def test_experiments_survive_json():
+    one = dataclasses.replace(SMALL, amplitude=(1.0, 2.0), seeds=3)
+    assert Experiment.from_json(one.to_json()) == one
+    with pytest.raises(FewstepError, match="does not know"):
+        Experiment.from_json('{"method": "maml", "tasks": "sinusoid", "colour": 3}')
+
+
+def test_the_layout_follows_the_size_of_a_task():
+    light = choose(SMALL, 1)
+    heavy = choose(dataclasses.replace(SMALL, hidden=(256, 256), shots=50, meta_batch=8), 1)
+    assert light == (1, None)
+    assert heavy.chunk == 1
+    assert choose(dataclasses.replace(SMALL, devices=3, chunk=2), 1) == (3, 2)

@@ -1,0 +1,152 @@
+"""The outer loop: segments, seeds, validation, devices; and what stops it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import assert_close, assert_equal, learner, tanh_mlp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import fewstep
+from fewstep import losses, networks, rules, tasks
+from fewstep._train import NotFinite, first_state, make_segment, one_seed
+
+SINE = tasks.sinusoid(5, 5)
+
+
+def small(rule=None, **options):
+    return learner(rule or rules.mtnet(0.01), networks.mlp(hidden=(8,)), **options)
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
+    first, again, other = (fewstep.train(small(), SINE, steps=20, seed=seed).meta for seed in (3, 3, 4))
+    assert_equal(first, again)
+    assert any(not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True))
+
+
+def test_interrupted_and_whole_trainings_agree_bit_for_bit():
+    whole = fewstep.train(small(), SINE, steps=37, log_every=10)
+    parts = fewstep.train(small(), SINE, steps=13, log_every=10)
+    parts = fewstep.train(small(), SINE, steps=29, log_every=10, state=parts.state)
+    parts = fewstep.train(small(), SINE, steps=37, log_every=10, state=parts.state)
+    assert_equal(whole.state, parts.state)
+    assert parts.log == whole.log[2:]
+
+
+def test_several_seeds_together_are_each_alone():
+    together = fewstep.train(small(), SINE, steps=25, seed=[5, 6]).meta
+    for number, seed in enumerate((5, 6)):
+        alone = fewstep.train(small(), SINE, steps=25, seed=seed).meta
+        assert_close(jax.tree.map(lambda leaf, n=number: leaf[n], together), alone, 1e-4)
+
+
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_devices_do_not_change_what_is_learned(chunk):
+    """Five tasks on three devices: the last is filled up with a task of weight 0."""
+    each, optimiser = small(), optax.sgd(0.01)
+    mesh = Mesh(np.asarray(jax.devices()[:3]), ("tasks",))
+    state = jax.device_put(first_state(each, optimiser, [0]), NamedSharding(mesh, PartitionSpec()))
+    options = {"steps": 10, "meta_batch": 5, "optimiser": optimiser}
+    spread = fewstep.train(each, SINE, mesh=mesh, chunk=chunk, state=state, **options)
+    plain = fewstep.train(each, SINE, **options)
+    assert_close(plain.meta, jax.device_get(one_seed(spread.state.meta)), 1e-4)
+
+
+def test_thousands_of_steps_on_several_devices():
+    """Steps dispatched one by one starve the devices' threads; a segment at a time does not."""
+    each = learner(rules.maml(0.01), networks.mlp(hidden=(2,)))
+    mesh = Mesh(np.asarray(jax.devices()[:2]), ("tasks",))
+    trained = fewstep.train(each, tasks.sinusoid(2, 2), steps=3000, meta_batch=2, mesh=mesh)
+    assert int(trained.state.step) == 3000
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trained.meta))
+
+
+def test_one_program_serves_every_number_of_steps():
+    each, optimiser = small(), optax.adam(1e-3)
+    segment = make_segment(each, SINE, optimiser, meta_batch=2)
+    state = first_state(each, optimiser, [0])
+    for count in (1, 5, 17):
+        state, _ = segment(state, SINE.data, count)
+    assert segment._cache_size() == 1
+    assert int(state.step) == 23
+
+
+def test_log_rows_are_means_over_their_steps():
+    trained = fewstep.train(small(), SINE, steps=20, log_every=5, seed=[0, 1])
+    assert [row.step for row in trained.log] == [5, 10, 15, 20]
+    fine = fewstep.train(small(), SINE, steps=20, log_every=1, seed=[0, 1])
+    means = np.mean([row.loss for row in fine.log[5:10]], axis=0)
+    np.testing.assert_allclose(trained.log[1].loss, means, rtol=1e-5)
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_step():
+    wild = small(rules.maml(0.01))
+    with pytest.raises(NotFinite, match=r"no longer finite at step \d+.*smaller") as caught:
+        fewstep.train(wild, SINE, steps=500, optimiser=optax.sgd(1e12))
+    assert 0 < caught.value.step < 500
+
+
+def test_validation_keeps_the_best_and_patience_stops():
+    each = small(rules.maml(0.01))
+    judge = fewstep.make_validate(each, SINE, losses.squared_error, n_tasks=20, inner_steps=1, seed=0)
+    growing = optax.sgd(lambda count: jnp.where(count < 30, 0.02, -0.02))  # learns for 30 steps, then unlearns
+    options = {"validate": judge, "validation_data": SINE.data, "validate_every": 10, "optimiser": growing}
+    trained = fewstep.train(each, SINE, steps=500, patience=3, **options)
+    scores = {row.step: row.validation[0] for row in trained.log if row.validation}
+    best = trained.state.best
+    assert int(best.step[0]) == min(scores, key=scores.get)
+    assert float(best.score[0]) == pytest.approx(min(scores.values()))
+    assert int(trained.state.step) == int(best.step[0]) + 30
+    again = judge(first_state(each, growing, [0])._replace(meta=jax.tree.map(jnp.copy, best.meta)), SINE.data)[1]
+    assert float(again[0]) == pytest.approx(min(scores.values()))
+
+
+def test_validation_tasks_are_fixed():
+    each = small()
+    judge = fewstep.make_validate(each, SINE, losses.squared_error, n_tasks=10, inner_steps=1, seed=0)
+    values = [float(judge(first_state(each, optax.sgd(0.1), [0]), SINE.data)[1][0]) for _ in range(2)]
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize("outer", [fewstep.unrolled, fewstep.first_order, fewstep.reptile(3, 5)], ids=["unrolled", "first", "reptile"])  # fmt: skip
+def test_every_outer_gradient_learns(outer):
+    each = learner(rules.maml(0.02), tanh_mlp((20,)))
+    optimiser = optax.sgd(0.3) if outer not in (fewstep.unrolled, fewstep.first_order) else optax.adam(3e-3)
+    trained = fewstep.train(each, SINE, steps=600, meta_batch=5, outer=outer, optimiser=optimiser)
+    before, after = (
+        fewstep.evaluate(each, meta, SINE, losses.squared_error, steps=(3,), n_tasks=100)[0].mean
+        for meta in (each.init(jax.random.key(0)), trained.meta)
+    )
+    assert after < 0.9 * before
+
+
+def test_stopping_from_outside():
+    seen = []
+    trained = fewstep.train(small(), SINE, steps=1000, on_segment=lambda state, rows: seen.append(int(state.step)) or len(seen) == 2)  # fmt: skip
+    assert int(trained.state.step) == seen[-1] < 1000
+
+
+def test_evaluate_reports_means_and_intervals():
+    each = small()
+    meta = each.init(jax.random.key(0))
+    scores = fewstep.evaluate(each, meta, {5: tasks.sinusoid(5), 7: tasks.sinusoid(7)}, losses.squared_error, steps=(0, 2), n_tasks=50)  # fmt: skip
+    assert [(score.shots, score.inner_steps, score.n_tasks) for score in scores] == [(5, 0, 50), (5, 2, 50), (7, 0, 50), (7, 2, 50)]  # fmt: skip
+    first = scores[0]
+    assert first.mean == pytest.approx(first.values.mean())
+    assert first.interval95 == pytest.approx(1.96 * first.values.std() / 50**0.5)
+    more = fewstep.evaluate(each, meta, tasks.sinusoid(5), losses.squared_error, steps=(0,), n_tasks=60)[0]
+    assert more.shots == 5
+    np.testing.assert_allclose(more.values[:50], first.values, rtol=1e-5)  # a task depends on its number alone
+
+
+def test_evaluation_meets_tasks_that_training_did_not():
+    key = jax.random.key(0)
+    streams = [jax.random.key_data(jax.random.fold_in(key, stream)).tolist() for stream in range(3)]
+    assert len({tuple(stream) for stream in streams}) == 3
+
+
+@pytest.mark.parametrize("options", [{"steps": -1}, {"steps": 1, "meta_batch": 0}, {"steps": 1, "seed": []}])
+def test_numbers_that_make_no_sense_are_refused(options):
+    with pytest.raises(fewstep.FewstepError, match="at least one"):
+        fewstep.train(small(), SINE, **options)
