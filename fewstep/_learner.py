@@ -114,7 +114,7 @@ def gradient_learner(
         return every[0] if isinstance(steps, int) else jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
 
     def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
-        x = jax.tree.map(jnp.asarray, x)
+        x = jnp.asarray(x) if isinstance(x, list) else jax.tree.map(jnp.asarray, x)
         weight = jnp.ones(jax.tree.leaves(x)[0].shape[0]) if weight is None else weight
         return forward(meta, adapted.fast, adapted.state, x, weight)[0]
 

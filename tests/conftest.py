@@ -1,7 +1,12 @@
 """Strict switches for all tests: types are checked at run time, ranks must match, several host devices are there."""
 
 import os
+import tempfile
 
+# One cache of compiled programs for the whole session, its workers and the processes it starts: many tests train the
+# same small experiment, and compiling is nearly all the time they take.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="fewstep-tests-"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
 
 import jax

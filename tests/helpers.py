@@ -24,10 +24,14 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RULES: dict[str, Callable[[float], fewstep.Rule]] = {
     **{name: (lambda lr, factory=factory: factory(lr)) for name, factory in rules.RULES.items()},
     "metric+mask+rates": lambda lr: fewstep.chain(rules.metric(), rules.mask(), rules.rates(lr)),
+    "maml adam": lambda lr: rules.maml(optax.adam(lr)),
+}
+# Rules that differ from these by an option: their meta-gradient is checked, not all the rest again.
+VARIANTS: dict[str, Callable[[float], fewstep.Rule]] = {
+    **RULES,
     "mtnet+rates": lambda lr: fewstep.chain(rules.mtnet(), rules.rates(lr)),
     "mtnet expected": lambda lr: rules.mtnet(lr, draw="expected"),
     "mtnet threshold": lambda lr: rules.mtnet(lr, draw="threshold"),
-    "maml adam": lambda lr: rules.maml(optax.adam(lr)),
     "mtnet adam": lambda lr: rules.mtnet(optax.adam(lr, b1=0.0)),
     "anil+rates": lambda lr: fewstep.chain(rules.anil(), rules.rates(lr)),
 }

@@ -60,7 +60,9 @@ def test_eval_prints_the_shape_that_scripts_rely_on(run, capsys):
 
 
 def test_eval_prints_a_table_and_takes_other_masks(run, capsys):
-    code, out, _ = output(capsys, "eval", run, "--n-tasks", 20, "--inner-steps", 1, "--draw", "threshold", "--checkpoint", "best")  # fmt: skip
+    code, out, _ = output(
+        capsys, "eval", run, "--n-tasks", 20, "--inner-steps", 1, "--draw", "threshold", "--checkpoint", "best"
+    )
     assert code == 0
     assert "mse" in out
     assert "± 95 %" in out
@@ -88,10 +90,14 @@ def test_adapt_reads_and_writes_csv_and_npz(run, capsys, tmp_path):
     np.savez(tmp_path / "known.npz", x=[0.5, 1.0, 2.0], y=[1.0, 1.5, 0.3])
     np.savez(tmp_path / "asked.npz", x=[0, 1, 2])
     made = tmp_path / "made.npz"
-    code, out, _ = output(capsys, "adapt", run, "--support", tmp_path / "known.npz", "--query", tmp_path / "asked.npz", "--out", made)  # fmt: skip
+    code, out, _ = output(
+        capsys, "adapt", run, "--support", tmp_path / "known.npz", "--query", tmp_path / "asked.npz", "--out", made
+    )
     assert (code, out) == (0, "")
     np.testing.assert_allclose(np.load(made)["prediction"][:, 0], [float(row[1]) for row in rows[1:]], rtol=1e-6)
-    code, out, _ = output(capsys, "adapt", run, "--support", tmp_path / "known.npz", "--query", tmp_path / "asked.npz", "--json")  # fmt: skip
+    code, out, _ = output(
+        capsys, "adapt", run, "--support", tmp_path / "known.npz", "--query", tmp_path / "asked.npz", "--json"
+    )
     assert np.shape(json.loads(out)["prediction"]) == (3, 1)
 
 
@@ -182,7 +188,9 @@ def test_mistakes_end_with_code_2_and_one_message(run, capsys, tmp_path, monkeyp
     assert (foreign / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("args", [["trian"], ["train"], ["train", "maml", "sinusoid", "--oder", "2"], ["eval", "x", "--shots", "five"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "args", [["trian"], ["train"], ["train", "maml", "sinusoid", "--oder", "2"], ["eval", "x", "--shots", "five"]]
+)
 def test_the_parsers_own_messages(args, capsys):
     with pytest.raises(SystemExit) as ended:
         main(args)
@@ -208,7 +216,9 @@ def command(path, steps, *more):
 def test_a_training_that_is_ended_half_way_goes_on_to_the_same_bits(kind, tmp_path):
     """A real process, ended in the middle; the same command again; against one that was never disturbed."""
     steps = 6000
-    process = subprocess.Popen(command(tmp_path / "x", steps, "--save-every", "0.2"), env=PLAIN, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        command(tmp_path / "x", steps, "--save-every", "0.2"), env=PLAIN, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 120
     while not list((tmp_path / "x" / "checkpoints").glob("0*")):
         assert time.monotonic() < deadline, "no checkpoint came"

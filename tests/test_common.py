@@ -11,6 +11,7 @@ from helpers import (
     RULES,
     SMOOTH,
     TASKS,
+    VARIANTS,
     assert_close,
     assert_equal,
     dot,
@@ -30,7 +31,7 @@ every_rule = pytest.mark.parametrize("name", RULES)
 
 
 def made(name, lr=0.1, **options):
-    each = learner(RULES[name](lr), **options)
+    each = learner(VARIANTS[name](lr), **options)
     return each, shaken(each.init(jax.random.key(1)), size=0.1)
 
 
@@ -103,7 +104,7 @@ def test_the_second_call_does_not_recompile(name):
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize(("name", "steps"), [*((name, 3) for name in RULES), ("maml", 1), ("mtnet", 1)])
+@pytest.mark.parametrize(("name", "steps"), [*((name, 3) for name in VARIANTS), ("maml", 1), ("mtnet", 1)])
 def test_meta_gradient_against_finite_differences(name, steps):
     """Masks are held: their draw is by key, and only for the smooth rules are their logits moved too."""
     with jax.enable_x64(True):
@@ -134,7 +135,7 @@ def test_permuting_tasks_permutes_results(name):
 
 @pytest.mark.parametrize(
     ("name", "devices", "chunk"),
-    [*((name, 2, 2) for name in RULES), ("mtnet", 1, 2), ("mtnet", 3, None), ("maml", 3, 1)],
+    [*((name, 2, 2) for name in RULES), ("mtnet", 1, 2), ("maml", 3, None)],
 )
 def test_chunked_and_sharded_gradients_equal_the_plain_ones(name, devices, chunk):
     """Five tasks divide by none of these."""

@@ -163,7 +163,7 @@ def test_before_adaptation_only_the_product_of_weight_and_metric_counts():
 
 @pytest.mark.parametrize("chosen", [[1, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 0]])
 def test_one_cell_moves_by_the_metric_of_the_paper(chosen):
-    """y_new - y = -lr (|x|^2 + 1) T diag(m) T' dL/dy for one example, in the paper's columns; T' diag(m) T in our rows."""
+    """y_new - y = -lr (|x|^2 + 1) T diag(m) T' dL/dy for one example, in columns; T' diag(m) T in our rows."""
     lr, width = 0.03, 4
     cell = networks.mlp(3, width, hidden=())
     each = fewstep.gradient_learner(cell, rules.mtnet(lr), losses.squared_error)
@@ -260,7 +260,11 @@ def test_masks_are_held_through_a_task_and_differ_between_tasks():
     assert not moved(first, 1).all()
     np.testing.assert_array_equal(moved(first, 1), moved(first, 6))
     assert (moved(first, 1) != moved(second, 1)).any()
-    np.testing.assert_array_equal(moved(first, 1), np.abs(each.adapt(meta, first, support, 1).fast["dense_0/kernel"][0] - meta["weights"]["dense_0"]["kernel"][0]) > 0)  # fmt: skip
+    np.testing.assert_array_equal(
+        moved(first, 1),
+        np.abs(each.adapt(meta, first, support, 1).fast["dense_0/kernel"][0] - meta["weights"]["dense_0"]["kernel"][0])
+        > 0,
+    )
 
 
 def test_full_masks_are_drawn_at_every_step():

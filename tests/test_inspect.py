@@ -48,7 +48,11 @@ def test_the_metric_is_in_the_papers_convention():
 
 def test_rules_without_metric_or_mask_say_so():
     network = tanh_mlp()
-    for rule, has_values, has_mask in ((rules.maml(), False, False), (rules.tnet(), True, False), (rules.mnet_full(), False, True)):  # fmt: skip
+    for rule, has_values, has_mask in (
+        (rules.maml(), False, False),
+        (rules.tnet(), True, False),
+        (rules.mnet_full(), False, True),
+    ):
         report = fewstep.inspect(network.layers, learner(rule, network).init(KEY))
         assert all((layer.singular_values is not None) == has_values for layer in report.layers)
         assert all((layer.probabilities is not None) == has_mask for layer in report.layers)
@@ -89,7 +93,7 @@ def test_propositions_1_and_2(seed, width, data):
             expected = -0.1 * (x @ x + 1) * np.linalg.solve(gram, rows @ gradient) @ rows
             np.testing.assert_allclose(way, expected, rtol=1e-7, atol=1e-9)
             ways.append(way)
-    coordinates, left, *_ = np.linalg.lstsq(rows.T, np.asarray(ways).T, rcond=None)
+    coordinates = np.linalg.lstsq(rows.T, np.asarray(ways).T, rcond=None)[0]
     np.testing.assert_allclose(rows.T @ coordinates, np.asarray(ways).T, atol=1e-7)
     assert np.linalg.matrix_rank(np.asarray(ways), tol=1e-10) == size
 

@@ -80,7 +80,16 @@ def test_nnx_with_dropout():
     assert_close(each.predict(meta, adapted, jnp.ones((2, 1))), each.predict(meta, adapted, jnp.ones((2, 1))))
 
 
-@pytest.mark.parametrize("make", [lambda: from_linen.network(nn.Sequential([nn.Dense(3), nn.BatchNorm(use_running_average=False)]), jnp.ones((5, 1))), lambda: from_nnx.network(lambda rngs: nnx.BatchNorm(3, rngs=rngs), jnp.ones((5, 3)))], ids=["linen", "nnx"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: from_linen.network(
+            nn.Sequential([nn.Dense(3), nn.BatchNorm(use_running_average=False)]), jnp.ones((5, 1))
+        ),
+        lambda: from_nnx.network(lambda rngs: nnx.BatchNorm(3, rngs=rngs), jnp.ones((5, 3))),
+    ],
+    ids=["linen", "nnx"],
+)
 def test_running_statistics_are_refused(make):
     with pytest.raises(fewstep.FewstepError, match="besides its parameters"):
         make()
@@ -109,7 +118,9 @@ def test_tied_unused_and_scaled_arrays_say_why():
 
 def test_layers_inside_jit_and_checkpoint_are_found():
     block = jax.checkpoint(jax.jit(lambda w, x: jnp.tanh(jnp.einsum("bi,io->bo", x, w))))
-    network = fewstep.network(lambda key: [jnp.ones((2, 3)), jnp.ones((3, 1))], lambda p, x: block(p[1], block(p[0], x)), jnp.ones((4, 2)))  # fmt: skip
+    network = fewstep.network(
+        lambda key: [jnp.ones((2, 3)), jnp.ones((3, 1))], lambda p, x: block(p[1], block(p[0], x)), jnp.ones((4, 2))
+    )
     assert [(layer.path, layer.width, layer.leaves[0].axes) for layer in network.layers] == [
         ("0", 3, (1,)),
         ("1", 1, (1,)),
@@ -201,7 +212,12 @@ def test_flatten_and_unflatten_are_inverse_for_any_pytree(tree):
 
 
 @settings(max_examples=8, deadline=None)
-@given(widths=st.lists(st.integers(1, 5), max_size=3), shots=st.integers(1, 6), inputs=st.integers(1, 3), outputs=st.integers(1, 3))  # fmt: skip
+@given(
+    widths=st.lists(st.integers(1, 5), max_size=3),
+    shots=st.integers(1, 6),
+    inputs=st.integers(1, 3),
+    outputs=st.integers(1, 3),
+)
 def test_every_shape_of_perceptron_adapts(widths, shots, inputs, outputs):
     network = fewstep.networks.mlp(inputs, outputs, hidden=tuple(widths), std=0.5)
     each = learner(rules.mtnet(0.01), network)

@@ -46,7 +46,7 @@ def test_a_run_holds_what_it_promises(finished):
     assert open_run(finished.path) == finished
 
 
-@pytest.mark.parametrize("stops", [[7], [3, 8, 20], [24]])
+@pytest.mark.parametrize("stops", [[3, 8, 20], [24]])
 def test_raising_the_step_limit_gives_the_bits_of_one_run(finished, tmp_path, stops):
     for limit in [*stops, 24]:
         run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))
@@ -121,7 +121,7 @@ def test_when_no_checkpoint_is_whole_nothing_is_trained_over_it(tmp_path):
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=4))
     train_run(run)
     corrupt(run, 4)
-    with pytest.raises(FewstepError, match="No checkpoint of .* is whole"):
+    with pytest.raises(FewstepError, match=r"No checkpoint of .* is whole"):
         train_run(run)
     with pytest.raises(FewstepError, match="holds no whole checkpoint"):
         load(run.path)
@@ -162,6 +162,7 @@ def test_two_processes_do_not_train_one_run(finished):
         train_run(finished)
 
 
+@pytest.mark.filterwarnings("ignore:Exception in thread")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limit on file sizes")
 def test_a_disk_that_takes_no_more_loses_nothing(tmp_path):
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=4))
@@ -272,7 +273,20 @@ def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):
         build(dataclasses.replace(Experiment("mtnet", "sinusoid"), **change))
 
 
-@pytest.mark.parametrize("change", [{"clip_value": 0.1}, {"clip_norm": 0.1}, {"schedule": "linear"}, {"method": "fomaml"}, {"method": "reptile"}, {"method": "maml", "inner_optimiser": "adam"}, {"method": "mtnet+rates", "inner_optimiser": "adam"}, {"remat": True, "inner_steps": 3}, {"devices": 2, "chunk": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"clip_value": 0.1},
+        {"clip_norm": 0.1},
+        {"schedule": "linear"},
+        {"method": "fomaml"},
+        {"method": "reptile"},
+        {"method": "maml", "inner_optimiser": "adam"},
+        {"method": "mtnet+rates", "inner_optimiser": "adam"},
+        {"remat": True, "inner_steps": 3},
+        {"devices": 2, "chunk": 1},
+    ],
+)
 def test_every_option_trains(change, tmp_path):
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=6, validate_every=100, **change))
     assert train_run(run).step == 6

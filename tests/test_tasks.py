@@ -33,7 +33,9 @@ def test_a_sinusoid_has_the_sign_of_the_code():
 @pytest.mark.parametrize("order", [0, 1, 2, 4])
 def test_polynomials_have_their_order_and_bounded_terms(order):
     drawn = many(tasks.polynomial(order + 1, 9, order=order), 50)
-    for x, y, x_new, y_new in zip(drawn.support.x[..., 0], drawn.support.y[..., 0], drawn.query.x[..., 0], drawn.query.y[..., 0], strict=True):  # fmt: skip
+    for x, y, x_new, y_new in zip(
+        drawn.support.x[..., 0], drawn.support.y[..., 0], drawn.query.x[..., 0], drawn.query.y[..., 0], strict=True
+    ):
         coefficients = np.polynomial.polynomial.polyfit(np.asarray(x, float), np.asarray(y, float), order)
         np.testing.assert_allclose(np.polynomial.polynomial.polyval(x_new, coefficients), y_new, atol=2e-2)
         assert (np.abs(coefficients) * 2.0 ** np.arange(order + 1) < 1.2).all()

@@ -109,7 +109,9 @@ def test_validation_tasks_are_fixed():
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize("outer", [fewstep.unrolled, fewstep.first_order, fewstep.reptile(3, 5)], ids=["unrolled", "first", "reptile"])  # fmt: skip
+@pytest.mark.parametrize(
+    "outer", [fewstep.unrolled, fewstep.first_order, fewstep.reptile(3, 5)], ids=["unrolled", "first", "reptile"]
+)
 def test_every_outer_gradient_learns(outer):
     each = learner(rules.maml(0.02), tanh_mlp((20,)))
     optimiser = optax.sgd(0.3) if outer not in (fewstep.unrolled, fewstep.first_order) else optax.adam(3e-3)
@@ -123,15 +125,24 @@ def test_every_outer_gradient_learns(outer):
 
 def test_stopping_from_outside():
     seen = []
-    trained = fewstep.train(small(), SINE, steps=1000, on_segment=lambda state, rows: seen.append(int(state.step)) or len(seen) == 2)  # fmt: skip
+    trained = fewstep.train(
+        small(), SINE, steps=1000, on_segment=lambda state, rows: seen.append(int(state.step)) or len(seen) == 2
+    )
     assert int(trained.state.step) == seen[-1] < 1000
 
 
 def test_evaluate_reports_means_and_intervals():
     each = small()
     meta = each.init(jax.random.key(0))
-    scores = fewstep.evaluate(each, meta, {5: tasks.sinusoid(5), 7: tasks.sinusoid(7)}, losses.squared_error, steps=(0, 2), n_tasks=50)  # fmt: skip
-    assert [(score.shots, score.inner_steps, score.n_tasks) for score in scores] == [(5, 0, 50), (5, 2, 50), (7, 0, 50), (7, 2, 50)]  # fmt: skip
+    scores = fewstep.evaluate(
+        each, meta, {5: tasks.sinusoid(5), 7: tasks.sinusoid(7)}, losses.squared_error, steps=(0, 2), n_tasks=50
+    )
+    assert [(score.shots, score.inner_steps, score.n_tasks) for score in scores] == [
+        (5, 0, 50),
+        (5, 2, 50),
+        (7, 0, 50),
+        (7, 2, 50),
+    ]
     first = scores[0]
     assert first.mean == pytest.approx(first.values.mean())
     assert first.interval95 == pytest.approx(1.96 * first.values.std() / 50**0.5)
