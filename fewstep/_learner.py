@@ -1,7 +1,7 @@
 """The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,32 +24,19 @@ class Adapted(NamedTuple):
     state: PyTree
 
 
-class _Adapt(Protocol):
-    def __call__(
-        self, meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
-    ) -> Adapted: ...  # fmt: skip
-
-
-class _Loss(Protocol):
-    def __call__(
-        self, meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
-    ) -> Float[Array, ""]: ...
-
-
 class Learner(NamedTuple):
     """Something that learns a task from its support set.
 
     - `init(key)` makes the meta-parameters;
-    - `loss(meta, key, episode)` is what training minimises;
-    - `adapt(meta, key, support, steps)` learns a task: for a number of steps an `Adapted`; for several numbers one
-      `Adapted` with a leading axis, all from one trajectory;
+    - `loss(meta, key, episode, *, first_order=False)` is what training minimises;
+    - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None)` learns a task: for a number of steps an
+      `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory;
     - `predict(meta, adapted, x)` is the adapted network.
     """
 
     init: Callable[[Key[Array, ""]], Meta]
-    loss: _Loss
-    adapt: _Adapt
+    loss: Callable[..., Float[Array, ""]]
+    adapt: Callable[..., Adapted]
     predict: Callable[..., Any]
 
 

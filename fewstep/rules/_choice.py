@@ -1,8 +1,8 @@
 """The choice of the layers that a task adapts; the rest is meta-learned and then left alone."""
 
 from fewstep._errors import FewstepError
-from fewstep._network import select
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._layers import select
 
 
 def adapt_only(*names: str | int) -> Rule:

@@ -8,8 +8,9 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from fewstep._errors import FewstepError, unknown
-from fewstep._network import Leaf, eligible
+from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._layers import eligible
 
 DRAWS = ("sample", "expected", "threshold")
 

@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from fewstep._network import Leaf, eligible
+from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._layers import eligible
 
 
 def metric(layers: tuple[str | int, ...] | None = None) -> Rule:

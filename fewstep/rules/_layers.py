@@ -1,0 +1,36 @@
+"""Which of a network's layers a link works on."""
+
+from fewstep._errors import FewstepError
+from fewstep._network import Layer
+
+
+def select(layers: tuple[Layer, ...], names: tuple[str | int, ...]) -> tuple[Layer, ...]:
+    """The layers a user named: by path, by the start of a path, or by number in the order of the calls."""
+    chosen = [layer for name in names for layer in _match(layers, name)]
+    return tuple(layer for layer in layers if layer in chosen)
+
+
+def _match(layers: tuple[Layer, ...], name: str | int) -> list[Layer]:
+    linear = [layer for layer in layers if not layer.skip]
+    if isinstance(name, int):
+        if -len(linear) <= name < len(linear):
+            return [linear[name]]
+        raise FewstepError(f"There is no layer {name}: the network has {len(linear)} linear layers.")
+    found = [layer for layer in layers if layer.path == name or layer.path.startswith(name + "/")]
+    if not found:
+        raise FewstepError(f"There is no layer {name!r}. The layers are {', '.join(layer.path for layer in layers)}.")
+    return found
+
+
+def eligible(layers: tuple[Layer, ...], names: tuple[str | int, ...] | None, what: str) -> tuple[Layer, ...]:
+    """The layers that get a metric or a mask: all that can, or those a user named."""
+    if names is None:
+        able = tuple(layer for layer in layers if not layer.skip)
+        if not able:
+            reasons = "; ".join(f"{layer.path}: {layer.skip}" for layer in layers) or "it has no parameters"
+            raise FewstepError(f"No layer of this network can take a {what}. {reasons}.")
+        return able
+    for layer in (chosen := select(layers, names)):
+        if layer.skip:
+            raise FewstepError(f"Layer {layer.path!r} cannot take a {what}: {layer.skip}. Leave it out of `layers`.")
+    return chosen
