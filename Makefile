@@ -17,7 +17,7 @@ test: .venv/.dev
 	@echo "== types"
 	$(BIN)/mypy fewstep examples benchmarks
 	@echo "== tests"
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -91,8 +91,9 @@ def evaluate(
 
 def summarise(shots: int, inner_steps: int, values: np.ndarray) -> Score:
     """Mean and 95 % interval of one score a task."""
-    half = 1.96 * float(values.std()) / len(values) ** 0.5
-    return Score(shots, inner_steps, float(values.mean()), half, len(values), values)
+    with np.errstate(all="ignore"):  # a task that diverged has no finite error, and its mean says so
+        half = 1.96 * float(values.std()) / len(values) ** 0.5
+        return Score(shots, inner_steps, float(values.mean()), half, len(values), values)
 
 
 def _shots(tasks: Tasks, key: Key[Array, ""]) -> int:

@@ -53,7 +53,7 @@ def gradient_learner(
 
     **Arguments:** `loss(prediction, batch)` on the query, and on the support too unless `inner_loss(meta, prediction,
     batch)` is given; `steps` the inner steps in training; `remat` computes each inner step again on the way back, so
-    that memory does not grow with the steps.
+    that a step costs memory for the adapted weights only, and none for what the network computed from them.
 
     **Returns:** a `Learner`.
 

@@ -43,7 +43,7 @@ def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
         def one(meta: Meta, key: Key[Array, ""], episode: Episode) -> tuple[Array, Meta]:
             every: Batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *episode)
             begin, back = jax.vjp(lambda m: learner.adapt(m, key, every, 0).fast, meta)
-            _refuse_without_signal(meta, begin)
+            refuse_without_signal(meta, begin)
             end = learner.adapt(meta, key, every, steps, minibatch=minibatch).fast
             (gradient,) = back(jax.tree.map(jnp.subtract, begin, end))
             return learner.loss(meta, key, episode, first_order=True), gradient
@@ -57,7 +57,7 @@ def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
     return outer
 
 
-def _refuse_without_signal(meta: Meta, fast: Any) -> None:
+def refuse_without_signal(meta: Meta, fast: Any) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(jax.tree.leaves(meta["weights"])) - len(jax.tree.leaves(fast))

@@ -33,7 +33,8 @@ class Rule(NamedTuple):
     - `realise(layers, meta, params)` turns arrays, adapted and not, into those the network computes with;
     - `update(layers, meta, key)` gives the optax transformation that makes a gradient into a step.
 
-    `name`, `stage` and `links` tell `chain` where the link belongs.
+    `name`, `stage` and `links` tell `chain` where the link belongs; `paces` that it says how far a step goes, so that
+    the fixed step size of `sgd` gives way to it.
     """
 
     init: Callable[[Layers, Key[Array, ""], Flat], Meta]
@@ -43,9 +44,10 @@ class Rule(NamedTuple):
     name: str = "rule"
     stage: Stage = Stage.SHAPE
     links: tuple["Rule", ...] = ()
+    paces: bool = False
 
 
-def link(name: str, stage: Stage, **holes: Callable[..., Any]) -> Rule:
+def link(name: str, stage: Stage, *, paces: bool = False, **holes: Callable[..., Any]) -> Rule:
     """A rule that fills some of the holes and leaves the rest as they are."""
     nothing: dict[str, Callable[..., Any]] = {
         "init": lambda layers, key, fast: {},
@@ -54,7 +56,7 @@ def link(name: str, stage: Stage, **holes: Callable[..., Any]) -> Rule:
         "update": lambda layers, meta, key: optax.identity(),
     }
     holes = nothing | holes
-    return Rule(holes["init"], holes["start"], holes["realise"], holes["update"], name, stage)
+    return Rule(holes["init"], holes["start"], holes["realise"], holes["update"], name, stage, paces=paces)
 
 
 def chain(*links: Rule) -> Rule:
@@ -71,7 +73,7 @@ def chain(*links: Rule) -> Rule:
     names = [part.name for part in flat]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FewstepError(f"The chain holds {', '.join(twice)} twice. Keep one of each.")
-    if "rates" in names:
+    if any(part.paces for part in flat):
         flat = [part for part in flat if part.name != "sgd"]
     parts = tuple(sorted(flat, key=lambda part: part.stage))
 
@@ -104,6 +106,6 @@ def _descent(parts: tuple[Rule, ...]) -> list[optax.GradientTransformation]:
     """Plain descent where only rates say how far to go; an error where nothing does."""
     if any(part.stage == Stage.OPTIMISE for part in parts):
         return []
-    if not any(part.name == "rates" for part in parts):
+    if not any(part.paces for part in parts):
         raise FewstepError("The rule has no step size. Add one to the chain: sgd(0.01), optimiser(...) or rates(0.01).")
     return [optax.scale(-1.0)]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Tasks
@@ -18,7 +18,7 @@ from fewstep._learner import Learner, Loss
 from fewstep._outer import Outer, over_tasks, unrolled
 from fewstep._rule import Meta
 
-TRAINING, VALIDATION, TEST = 0, 1, 2  # streams of tasks that never meet
+TRAINING, VALIDATION, START = 0, 1, 3  # streams of random numbers that never meet; evaluation has 2
 
 
 class Best(NamedTuple):
@@ -78,7 +78,7 @@ def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds
 
     def begin(seeds: Int[Array, " seeds"]) -> TrainState:
         keys, none = jax.vmap(jax.random.key)(seeds), jnp.zeros_like(seeds)
-        meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, TRAINING)))(keys)
+        meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))(keys)
         best = Best(meta, jnp.full(len(seeds), jnp.inf), none, none)
         return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
 
@@ -129,7 +129,10 @@ def make_segment(
 def make_validate(
     learner: Learner, tasks: Tasks, score: Loss, *, n_tasks: int, inner_steps: int, seed: int
 ) -> Callable[[TrainState, Any], tuple[TrainState, Array]]:
-    """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best."""
+    """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best.
+
+    `score(prediction, batch)` is lower for better, as a loss is.
+    """
     key = jax.random.fold_in(jax.random.key(seed), VALIDATION)
 
     def keep(new: Array, old: Array, better: Array) -> Array:
@@ -185,14 +188,18 @@ def train(
     optimiser = optax.adam(1e-3) if optimiser is None else optimiser
     _check(steps, meta_batch, seeds)
     segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
-    state = first_state(learner, optimiser, seeds) if state is None else state
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    data = jax.device_put(tasks.data, everywhere)
+    # A copy of the caller's state, because each segment is handed the buffers of the one before.
+    state = first_state(learner, optimiser, seeds) if state is None else jax.tree.map(jnp.copy, state)
+    state = jax.device_put(state, everywhere)
     number, log, limit = int(state.step), [], 1  # the first call compiles
     while number < steps and not _stale(state, patience):
         count = min(limit, log_every - number % log_every, steps - number)
         if validate:
             count = min(count, validate_every - number % validate_every)
         begin = time.perf_counter()
-        state, finite = segment(state, tasks.data, count)
+        state, finite = segment(state, data, count)
         jax.block_until_ready(state)  # one execution in flight: more of them starve each other's threads
         if not finite:
             raise NotFinite(int(state.step))
@@ -204,7 +211,8 @@ def train(
         log += rows
         if on_segment and on_segment(state, rows):
             break
-    return Trained(one_seed(state.meta) if isinstance(seed, int) else state.meta, state, log)
+    meta = one_seed(state.meta) if isinstance(seed, int) else jax.tree.map(jnp.copy, state.meta)
+    return Trained(meta, state, log)
 
 
 def one_seed(tree: Any) -> Any:

@@ -101,6 +101,13 @@ def test_adapt_reads_and_writes_csv_and_npz(run, capsys, tmp_path):
     assert np.shape(json.loads(out)["prediction"]) == (3, 1)
 
 
+def test_json_has_null_for_what_is_not_finite(capsys):
+    from fewstep.cli._show import as_json
+
+    as_json({"rows": [{"mean": float("inf"), "interval95": float("nan"), "n": 3}]})
+    assert json.loads(capsys.readouterr().out) == {"rows": [{"mean": None, "interval95": None, "n": 3}]}
+
+
 def test_two_columns_of_x_do_not_fit_a_run_of_one(run, capsys, tmp_path):
     (tmp_path / "known.csv").write_text("1,2,3\n")
     (tmp_path / "asked.csv").write_text("1,2\n")
@@ -162,7 +169,7 @@ def test_files_that_cannot_be_used(run, capsys, tmp_path, support, query, words)
         (["train", "maml", "sinusoid", "--inner-lr", "-1"], "--inner-lr is -1"),
         (["train", "maml", "sinusoid", "--order", "2"], "does not apply"),
         (["train", "maml", "sinusoid", "--shots", "0"], "--shots is 0"),
-        (["train", "mtnet", "sinusoid", "--outer", "reptile"], "Reptile cannot train this rule"),
+        (["train", "mtnet", "sinusoid", "--outer", "reptile", "--run", "new"], "Reptile cannot train this rule"),
         (["eval", "nowhere"], "There is no run folder nowhere"),
         (["inspect", "nowhere"], "There is no run folder nowhere"),
         (["eval", "FOREIGN"], "not a run folder of fewstep"),
@@ -186,6 +193,7 @@ def test_mistakes_end_with_code_2_and_one_message(run, capsys, tmp_path, monkeyp
     assert words in error
     assert "Traceback" not in error
     assert (foreign / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
@@ -212,30 +220,37 @@ def command(path, steps, *more):
     return [*args, "--no-report", "--run", str(path), "--validate-every", "700", *more]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "y"
+    subprocess.run(command(path, STEPS), env=PLAIN, capture_output=True, timeout=120, check=True)
+    return path
+
+
+STEPS = 4000
+
+
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl-c"])
-def test_a_training_that_is_ended_half_way_goes_on_to_the_same_bits(kind, tmp_path):
+def test_a_training_that_is_ended_half_way_goes_on_to_the_same_bits(kind, tmp_path, undisturbed):
     """A real process, ended in the middle; the same command again; against one that was never disturbed."""
-    steps = 6000
-    process = subprocess.Popen(
-        command(tmp_path / "x", steps, "--save-every", "0.2"), env=PLAIN, stderr=subprocess.PIPE, text=True
-    )
+    path = tmp_path / "x"
+    begun = command(path, STEPS, "--save-every", "0.1")
+    process = subprocess.Popen(begun, env=PLAIN, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "x" / "checkpoints").glob("0*")):
+    while not list((path / "checkpoints").glob("0*")):
         assert time.monotonic() < deadline, "no checkpoint came"
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     process.send_signal(kind)
     error = process.communicate(timeout=60)[1]
     assert process.returncode == (-9 if kind == signal.SIGKILL else 130)
-    stopped = max(int(path.name) for path in (tmp_path / "x" / "checkpoints").glob("0*"))
-    assert 0 < stopped < steps
+    stopped = max(int(folder.name) for folder in (path / "checkpoints").glob("0*"))
+    assert 0 < stopped < STEPS
     if kind == signal.SIGINT:
         assert f"Stopped at step {stopped}" in error
         assert "Traceback" not in error
-    done = subprocess.run(
-        command(tmp_path / "x", steps), env=PLAIN, capture_output=True, text=True, timeout=120, check=True
-    )
+    done = subprocess.run(command(path, STEPS), env=PLAIN, capture_output=True, text=True, timeout=120, check=True)
     assert f"Going on from step {stopped}" in done.stderr
-    subprocess.run(command(tmp_path / "y", steps), env=PLAIN, capture_output=True, timeout=120, check=True)
-    assert_equal(*(load(tmp_path / name).metas for name in "xy"))
-    assert (tmp_path / "x" / "metrics.csv").read_text() == (tmp_path / "y" / "metrics.csv").read_text()
+    assert_equal(load(path).metas, load(undisturbed).metas)
+    assert (path / "metrics.csv").read_text() == (undisturbed / "metrics.csv").read_text()

@@ -1,6 +1,7 @@
 """What a person sees: messages and progress on stderr, results on stdout."""
 
 import json
+import math
 import statistics
 import sys
 import time
@@ -32,7 +33,16 @@ def say(message: str) -> None:
 
 def as_json(result: Any) -> None:
     """A result for machines."""
-    print(json.dumps(result, indent=2))
+    print(json.dumps(_finite(result), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON does not have: infinity and NaN."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(head: list[str], rows: list[list[Any]]) -> None:

@@ -1,6 +1,6 @@
 """The layer table of a network."""
 
-from fewstep._network import Leaf, Network
+from fewstep._network import Layer, Leaf, Network
 
 
 def describe(network: Network) -> None:
@@ -16,7 +16,7 @@ def describe(network: Network) -> None:
             layer.path,
             ", ".join(f"{leaf.path.removeprefix(layer.path + '/')} {_axes(leaf)}" for leaf in layer.leaves),
             str(layer.width or "-"),
-            f"no: {layer.skip}" if layer.skip else "yes",
+            f"no: {layer.skip}" if layer.skip else _what(layer, network.frozen),
         )
         for layer in network.layers
     ]
@@ -25,6 +25,10 @@ def describe(network: Network) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
     if network.frozen:
         print(f"left alone by the inner loop: {', '.join(network.frozen)}")
+
+
+def _what(layer: Layer, frozen: tuple[str, ...]) -> str:
+    return "T only: left alone by the inner loop" if all(leaf.path in frozen for leaf in layer.leaves) else "yes"
 
 
 def _axes(leaf: Leaf) -> str:

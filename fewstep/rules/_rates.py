@@ -31,4 +31,4 @@ def rates(start: float | tuple[float, float] = 0.01) -> Rule:
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
         return optax.stateless(lambda steps, params: {p: s * meta["rates"][p] for p, s in steps.items()})
 
-    return link("rates", Stage.SCALE, init=init, update=update)
+    return link("rates", Stage.SCALE, paces=True, init=init, update=update)
