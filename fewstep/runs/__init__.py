@@ -1,0 +1,14 @@
+"""A run on disk: its experiment, checkpoints, metrics and report."""
+
+from fewstep.runs.experiment import Experiment as Experiment
+from fewstep.runs.model import Model as Model
+from fewstep.runs.model import adapt as adapt
+from fewstep.runs.model import evaluate_run as evaluate_run
+from fewstep.runs.model import load as load
+from fewstep.runs.report import scores as scores
+from fewstep.runs.report import write_report as write_report
+from fewstep.runs.run import Run as Run
+from fewstep.runs.run import create_run as create_run
+from fewstep.runs.run import open_run as open_run
+from fewstep.runs.train import Progress as Progress
+from fewstep.runs.train import train_run as train_run

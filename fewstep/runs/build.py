@@ -1,0 +1,162 @@
+"""From an experiment to what it names: rule, network, tasks, learner, optimiser."""
+
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from fewstep import losses, networks, rules
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError, unknown
+from fewstep._learner import Learner, Loss, gradient_learner
+from fewstep._network import Network, flatten
+from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
+from fewstep._rule import Rule, chain
+from fewstep.runs.experiment import Experiment, option
+from fewstep.tasks import TASKS
+
+ALIASES = {"fomaml": "maml", "reptile": "maml"}
+TASK_OPTIONS = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
+
+
+class Built(NamedTuple):
+    """What an experiment names, ready to run. `tasks(shots, queries)` makes its task distribution in other sizes."""
+
+    experiment: Experiment
+    network: Network
+    rule: Rule
+    learner: Learner
+    tasks: Callable[[int, int], Tasks]
+    score: Loss
+    metric: str
+    optimiser: optax.GradientTransformation
+    outer: Outer
+
+
+def build(experiment: Experiment) -> Built:
+    """Builds an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
+    rule, outer_name = _rule(experiment), _outer_name(experiment)
+    _refuse_idle_options(experiment, rule, outer_name)
+    tasks = _tasks(experiment)
+    network = networks.mlp(*_columns(tasks(1, 1)), hidden=experiment.hidden)
+    steps = inner_steps(experiment)
+    learner = gradient_learner(network, rule, losses.squared_error, steps=steps, remat=experiment.remat)
+    if outer_name == "reptile":  # said now, not when a folder has been made and tracing begins
+        meta = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
+        refuse_without_signal(meta, rule.start(network.layers, meta, flatten(meta["weights"])))
+    outers = {"unrolled": unrolled, "first_order": first_order, "reptile": reptile(steps, experiment.minibatch or 10)}
+    return Built(
+        experiment, network, rule, learner, tasks, losses.squared_error, "mse", _optimiser(experiment),
+        outers[outer_name],
+    )  # fmt: skip
+
+
+def inner_steps(experiment: Experiment) -> int:
+    """The inner steps in training, the method's own number if none was given."""
+    if experiment.inner_steps is not None:
+        return experiment.inner_steps
+    return 5 if _is_reptile(experiment) else 1
+
+
+def make_mesh(devices: int) -> Mesh | None:
+    """A mesh of that many devices with one axis, `tasks`; none for a single device."""
+    if devices == 1:
+        return None
+    found = jax.devices()
+    if len(found) < devices:
+        raise FewstepError(
+            f"--devices is {devices} and JAX sees {len(found)}. Use --devices {len(found)}, or start a new process."
+        )
+    return Mesh(np.asarray(found[:devices]), ("tasks",))
+
+
+def _is_reptile(experiment: Experiment) -> bool:
+    return "reptile" in (experiment.method, experiment.outer)
+
+
+def _outer_name(experiment: Experiment) -> str:
+    own = {"fomaml": "first_order", "reptile": "reptile"}.get(experiment.method)
+    if own and experiment.outer not in (None, own):
+        raise FewstepError(f"{experiment.method} takes its outer gradient by {own}; --outer {experiment.outer} contradicts.")
+    return own or experiment.outer or "unrolled"
+
+
+def _rule(experiment: Experiment) -> Rule:
+    """`mtnet`, or names joined by `+`: a rule first or not, then links."""
+    names = [name.replace("-", "_") for name in experiment.method.split("+")]
+    adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
+    lr = 0.01 if experiment.inner_lr is None else experiment.inner_lr
+    masks = {"temperature": experiment.temperature or 1.0, "draw": experiment.draw or "sample"}
+    parts: list[Rule] = []
+    for number, name in enumerate(names):
+        known = {**rules.LINKS, **(rules.RULES if number == 0 else {}), **(ALIASES if len(names) == 1 else {})}
+        if name not in known:
+            raise unknown("method" if number == 0 else "link", name, known)
+        factory = (rules.RULES | rules.LINKS)[ALIASES.get(name, name)]
+        takes = inspect.signature(factory).parameters
+        given = {key: value for key, value in masks.items() if key in takes}
+        if "start" in takes and experiment.inner_lr is not None:
+            given["start"] = lr
+        made = factory(**given)
+        parts += [part for part in (made.links or (made,)) if part.name != "sgd"]
+    paced = any(part.paces for part in parts)
+    step = rules.optimiser(optax.adam(1.0 if paced else lr, b1=0.0)) if adam else rules.sgd(lr)
+    return chain(step, *parts)
+
+
+def _refuse_idle_options(experiment: Experiment, rule: Rule, outer: str) -> None:
+    """An option that does not apply is an error, never ignored."""
+    masked = any(part.name in ("mask", "full_mask") for part in rule.links)
+    idle = {
+        "temperature": not masked and f"{experiment.method} has no mask",
+        "draw": not masked and f"{experiment.method} has no mask",
+        "minibatch": outer != "reptile" and "only reptile takes minibatches of a task",
+    }
+    for name, reason in idle.items():
+        if reason and getattr(experiment, name) is not None:
+            raise FewstepError(f"{option(name)} does not apply: {reason}. Leave it out.")
+    if experiment.clip_value is not None and experiment.clip_norm is not None:
+        raise FewstepError("--clip-value and --clip-norm are both given. Keep one.")
+
+
+def _tasks(experiment: Experiment) -> Callable[[int, int], Tasks]:
+    if experiment.tasks not in TASKS:
+        raise unknown("tasks", experiment.tasks, TASKS)
+    factory = TASKS[experiment.tasks]
+    given = {name: getattr(experiment, name) for name in TASK_OPTIONS if getattr(experiment, name) is not None}
+    for name in given:
+        if name not in inspect.signature(factory).parameters:
+            raise FewstepError(f"{option(name)} does not apply to {experiment.tasks}. Leave it out.")
+    return lambda shots, queries: factory(shots, queries, **given)
+
+
+def _columns(tasks: Tasks) -> tuple[int, int]:
+    episode = jax.eval_shape(tasks.sample, tasks.data, jax.eval_shape(lambda: jax.random.key(0)))
+    return episode.query.x.shape[-1], episode.query.y.shape[-1]
+
+
+def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
+    plain = _is_reptile(experiment)
+    name = experiment.outer_optimiser or ("sgd" if plain else "adam")
+    lr = experiment.outer_lr if experiment.outer_lr is not None else 1.0 if plain else 1e-3
+    schedule = experiment.schedule or ("linear" if plain else "constant")
+    rate = {
+        "constant": lambda: lr,
+        "linear": lambda: optax.linear_schedule(lr, 0.0, experiment.steps),
+        "cosine": lambda: optax.cosine_decay_schedule(lr, max(experiment.steps, 1)),
+    }[schedule]()
+    clip = optax.identity()
+    if experiment.clip_value is not None:
+        clip = optax.clip(experiment.clip_value)
+    if experiment.clip_norm is not None:
+        clip = optax.clip_by_global_norm(experiment.clip_norm)
+    return optax.chain(clip, optax.adam(rate) if name == "adam" else optax.sgd(rate))
+
+
+def plans_for_its_steps(experiment: Experiment) -> bool:
+    """Whether the outer step size depends on the number of steps, so that raising it later changes the past."""
+    return (experiment.schedule or ("linear" if _is_reptile(experiment) else "constant")) != "constant"

@@ -1,0 +1,130 @@
+"""Checkpoints that can be trusted: written whole or not at all, with a checksum of every file.
+
+Orbax writes the arrays. It restores a file with a flipped bit without complaint, so the checksums are ours. A checkpoint
+appears under its name only after everything in it has been written.
+"""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+
+from fewstep._errors import FewstepError
+
+KEPT = 2
+_SUMS = "checksums.json"
+_PARTIAL = ".partial-"
+_MARGIN = 1_000_000  # bytes of lists, checksums and other small files, generously
+
+
+class Damaged(FewstepError):
+    """A checkpoint whose files are not what was written."""
+
+
+def save(folder: Path, step: int, state: Any) -> Path:
+    """Writes a checkpoint and removes all but the newest ones. Raises `FewstepError` when the disk refuses."""
+    partial, target = folder / f"{_PARTIAL}{step:09d}", folder / f"{step:09d}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _check_room(folder, state)
+        for stray in folder.glob(_PARTIAL + "*"):
+            shutil.rmtree(stray)
+        _write(partial, state)
+        if target.exists():
+            shutil.rmtree(target)
+        partial.rename(target)
+        for old in steps(folder)[:-KEPT]:
+            shutil.rmtree(folder / f"{old:09d}")
+    except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0][:200]
+        reason = os.strerror(errno.ENOSPC) if os.strerror(errno.ENOSPC) in str(error) else reason
+        raise FewstepError(
+            f"Cannot write the checkpoint of step {step} to {folder}: {reason}. Earlier checkpoints are untouched; "
+            "make room, or make the folder writable, and run the same command again to go on from the last one."
+        ) from error
+    return target
+
+
+def _check_room(folder: Path, state: Any) -> None:
+    """Refuses before writing begins: Orbax's threads are loud about a disk that fills up under them."""
+    needed = 3 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) + _MARGIN
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def steps(folder: Path) -> list[int]:
+    """The steps of the checkpoints in a folder, oldest first; half-written ones do not count."""
+    return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit() and path.is_dir())
+
+
+def restore(path: Path, like: Any) -> Any:
+    """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed."""
+    verify(path)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like)
+    try:
+        with _quiet(), ocp.StandardCheckpointer() as checkpointer:
+            return checkpointer.restore((path / "state").absolute(), shapes)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{path} does not hold what its configuration says: {str(error).splitlines()[0][:200]}") from None
+
+
+def newest(folder: Path, like: Any) -> tuple[Any | None, list[str]]:
+    """The state of the newest checkpoint that is whole, and a message for each one passed over."""
+    messages: list[str] = []
+    for step in reversed(steps(folder)):
+        try:
+            return restore(folder / f"{step:09d}", like), messages
+        except Damaged as damage:
+            messages.append(f"{damage} Using the one before it.")
+    return None, messages
+
+
+def verify(path: Path) -> None:
+    """Raises `Damaged`, naming the file, unless every file has the checksum it was written with."""
+    try:
+        written = json.loads((path / _SUMS).read_text())
+    except (OSError, ValueError):
+        raise Damaged(f"Checkpoint {path} is damaged: its list of checksums is missing or unreadable.") from None
+    found = dict(_sums(path))
+    for name in sorted(written.keys() | found.keys()):
+        if written.get(name) != found.get(name):
+            what = "is missing" if name not in found else "was added" if name not in written else "has changed"
+            raise Damaged(f"Checkpoint {path} is damaged: {name} {what} since it was written.")
+
+
+def _write(partial: Path, state: Any) -> None:
+    partial.mkdir(parents=True)
+    with _quiet(), ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save((partial / "state").absolute(), state)
+        checkpointer.wait_until_finished()
+    (partial / _SUMS).write_text(json.dumps(dict(_sums(partial)), indent=1))
+
+
+def _sums(path: Path) -> Iterator[tuple[str, str]]:
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and file.name != _SUMS:
+            yield file.relative_to(path).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps Orbax's log and its threads' tracebacks away from a user's terminal; what failed is raised to us as well."""
+    logger, level, hook = logging.getLogger("absl"), logging.getLogger("absl").level, threading.excepthook
+    logger.setLevel(logging.CRITICAL + 1)
+    threading.excepthook = lambda failed: None
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        threading.excepthook = hook

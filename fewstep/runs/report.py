@@ -1,0 +1,91 @@
+"""The report of one run or of several side by side: one HTML file that needs nothing else."""
+
+import dataclasses
+import html
+from pathlib import Path
+from typing import Any
+
+from fewstep.inspection import inspect
+from fewstep.runs import plots
+from fewstep.runs.experiment import Experiment
+from fewstep.runs.model import Model, evaluate_run
+from fewstep.runs.run import writing
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #212529 }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
+svg { width: 100%; height: auto } table { border-collapse: collapse } .wide { overflow-x: auto }
+td, th { padding: .25rem .9rem .25rem 0; text-align: left; border-bottom: 1px solid #dee2e6; white-space: nowrap }
+td.number { font-variant-numeric: tabular-nums } p.note { color: #495057 }
+"""
+
+
+def scores(models: dict[str, Model], steps: tuple[int, ...] = (0, 1, 5), n_tasks: int = 600) -> dict[str, list[dict[str, Any]]]:
+    """The score of each model on fresh tasks of the sizes it was trained on."""
+    return {
+        name: evaluate_run(model, shots=(model.run.experiment.shots,), steps=steps, n_tasks=n_tasks)
+        for name, model in models.items()
+    }
+
+
+def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[dict[str, Any]]]) -> Path:
+    """Writes the report of some models: scores, adapted curves, training curves, what each rule has learned."""
+    first = next(iter(models.values()))
+    steps = max(first.inner_steps, *(row["inner_steps"] for rows in judged.values() for row in rows))
+    parts = [
+        f"<h1>{html.escape(' and '.join(models))} on {html.escape(first.run.experiment.tasks)}</h1>",
+        "<h2>Error on unseen tasks</h2>",
+        _scores(judged),
+        f"<h2>Unseen tasks, before and after {steps} steps</h2>",
+        plots.adaptation(models, steps=steps),
+        "<h2>Training</h2>",
+        plots.training(models),
+    ]
+    for name, model in models.items():
+        parts += [f"<h2>Inside {html.escape(name)}</h2>", *_inside(model)]
+    parts += ["<h2>Settings</h2>", _settings(models)]
+    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>fewstep report</title><style>{_STYLE}</style>"
+    with writing(path):
+        path.write_text(page + "\n".join(parts) + "</html>\n")
+    return path
+
+
+def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
+    rows = next(iter(judged.values()))
+    head = ["", *(f"after {row['inner_steps']} steps" for row in rows)]
+    body = [[name, *(f"{row['mean']:.3f} ± {row['interval95']:.3f}" for row in mine)] for name, mine in judged.items()]
+    note = f"{rows[0]['metric']} on {rows[0]['n_tasks']} tasks of {rows[0]['shots']} shots; ± is the 95 % interval over tasks."
+    return _table(head, body) + f"<p class=note>{html.escape(note)}</p>"
+
+
+def _inside(model: Model) -> list[str]:
+    report = inspect(model.built.network.layers, model.metas[0])
+    if all(layer.probabilities is None and layer.singular_values is None for layer in report.layers):
+        return ["<p>This rule learns neither metric nor mask: a task moves every weight, in the plain metric.</p>"]
+    head = ["layer", "width", "updated", "rank of T diag(m) T'", "condition of T"]
+    body = [
+        [row.path, row.width, f"{row.updated:.3f}", row.rank, "-" if row.condition is None else f"{row.condition:.3g}"]
+        for row in report.layers
+    ]
+    note = (
+        f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, {report.updated_by_layer:.1%} "
+        f"as the mean of the layers' means, {report.updated_by_parameter:.1%} weighted by parameters."
+    )
+    return [_table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
+
+
+def _settings(models: dict[str, Model]) -> str:
+    """The settings of each model that are not the defaults, and how far it was trained."""
+    body = []
+    for name, model in models.items():
+        experiment = model.run.experiment
+        plain = {field.name: field.default for field in dataclasses.fields(Experiment)}
+        given = [f"{key}={value}" for key, value in dataclasses.asdict(experiment).items() if value != plain[key]]
+        body.append([name, model.step, ", ".join(given)])
+    return _table(["", "steps", "settings other than the defaults"], body)
+
+
+def _table(head: list[Any], body: list[list[Any]]) -> str:
+    cells = lambda row, tag: "".join(f"<{tag} class=number>{html.escape(str(cell))}</{tag}>" for cell in row)
+    lines = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
+    return f"<div class=wide><table><tr>{cells(head, 'th')}</tr>{lines}</table></div>"

@@ -1,0 +1,162 @@
+"""A run is a folder: config.json, metrics.csv, checkpoints, report.html."""
+
+import contextlib
+import csv
+import dataclasses
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fewstep._errors import FewstepError
+from fewstep._train import Row, TrainState, first_state
+from fewstep.runs import checkpoint
+from fewstep.runs.build import Built, build, plans_for_its_steps
+from fewstep.runs.experiment import Experiment, option
+
+_COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run's folder and the experiment in it."""
+
+    path: Path
+    experiment: Experiment
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """The log: one row a seed and `log_every` steps."""
+        return self.path / "metrics.csv"
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that are trained together."""
+        return list(range(self.experiment.seed, self.experiment.seed + self.experiment.seeds))
+
+    def build(self) -> Built:
+        """The parts the experiment names."""
+        return build(self.experiment)
+
+    def state(self, built: Built) -> tuple[TrainState | None, list[str]]:
+        """The newest whole state, if there is one, and a message for every damaged one that was passed over."""
+        return checkpoint.newest(self.checkpoints, first_state(built.learner, built.optimiser, self.seeds))
+
+    def save(self, state: TrainState) -> Path:
+        """Writes a checkpoint."""
+        return checkpoint.save(self.checkpoints, int(state.step), state)
+
+    def append(self, rows: list[Row]) -> None:
+        """Adds rows to the log."""
+        with writing(self.metrics), self.metrics.open("a", newline="") as file:
+            csv.writer(file).writerows(line for row in rows for line in self._lines(row))
+
+    def cut_log(self, step: int) -> None:
+        """Drops the rows after a step: they belong to work that was lost and is done again."""
+        kept = [_COLUMNS, *(tuple(row) for row in self.log() if int(row[0]) <= step)]
+        with writing(self.metrics):
+            new = self.metrics.with_suffix(".new")
+            with new.open("w", newline="") as file:
+                csv.writer(file).writerows(kept)
+            new.replace(self.metrics)
+
+    def log(self) -> list[list[str]]:
+        """The rows of the log, as text; a last row that was not written whole is left out."""
+        if not self.metrics.exists():
+            return []
+        with self.metrics.open(newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
+
+    def _lines(self, row: Row) -> Iterator[tuple[Any, ...]]:
+        for number, seed in enumerate(self.seeds):
+            score = "" if row.validation is None else row.validation[number]
+            yield row.step, seed, row.loss[number], row.gradient_norm[number], score
+
+
+def open_run(path: Path) -> Run:
+    """Opens a run folder. Raises `FewstepError` when it is missing or is not one."""
+    config = path / "config.json"
+    if not path.is_dir():
+        raise FewstepError(f"There is no run folder {path}. Train one first: fewstep train mtnet sinusoid --run {path}")
+    try:
+        return Run(path, Experiment.from_json(json.dumps(json.loads(config.read_text())["experiment"])))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
+
+
+def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -> Run:
+    """The run of an experiment in a folder: a new one, or the same experiment's that was begun there.
+
+    A folder that holds something else is refused, unless it is a run and `overwrite` is set.
+    """
+    build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        found = open_run(path) if path.is_dir() else None
+        if found is None:
+            raise FewstepError(f"{path} is a file. Choose another --run.")
+        if not overwrite:
+            _check_same(found, experiment)
+        else:
+            shutil.rmtree(path)
+    run = Run(path, experiment)
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        new = path / "config.json.new"
+        new.write_text(json.dumps({"fewstep": version(), "experiment": dataclasses.asdict(experiment)}, indent=2) + "\n")
+        new.replace(path / "config.json")
+    return run
+
+
+def version() -> str:
+    """The version of fewstep."""
+    from fewstep import __version__
+
+    return __version__
+
+
+def _check_same(found: Run, asked: Experiment) -> None:
+    old, new = dataclasses.asdict(found.experiment), dataclasses.asdict(asked)
+    differ = [name for name in new if new[name] != old[name] and name != "steps"]
+    if differ:
+        values = ", ".join(f"{option(name)} is {old[name]} there and {new[name]} here" for name in differ)
+        raise FewstepError(
+            f"{found.path} holds another experiment: {values}. Nothing was changed. Choose another --run, or replace "
+            "the old run with --overwrite."
+        )
+    if old["steps"] != new["steps"] and plans_for_its_steps(asked):
+        raise FewstepError(
+            f"{found.path} was planned for {old['steps']} steps: its outer step size falls to 0 over just these, so it "
+            f"cannot be continued to {new['steps']}. Choose another --run, or replace the old run with --overwrite."
+        )
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a disk that refuses into a `FewstepError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FewstepError(
+            f"Cannot write {path}: {error.strerror or error}. Make room, or choose a folder that can be written."
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(run: Run) -> Iterator[None]:
+    """Holds a run for one process; the system lets go when the process ends, however it ends."""
+    with writing(run.path):
+        file = (run.path / ".lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FewstepError(f"Another process is training {run.path}. Wait for it, or choose another --run.") from None
+        yield

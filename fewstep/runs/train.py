@@ -1,0 +1,152 @@
+"""Trains a run: resumes what is there, logs, saves, survives Ctrl-C and a kill."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tensorboardX import SummaryWriter
+
+from fewstep._errors import FewstepError
+from fewstep._train import NotFinite, Row, TrainState, first_state, make_validate, train
+from fewstep.runs import checkpoint, layout
+from fewstep.runs.build import Built, inner_steps, make_mesh
+from fewstep.runs.run import Run, locked
+
+SAVE_SECONDS = 15.0
+
+
+class Progress(NamedTuple):
+    """What a watcher of a training is told: `begin(first, last)`, `step(number, row)`, `say(message)`."""
+
+    begin: Callable[[int, int], None]
+    step: Callable[[int, Row | None], None]
+    say: Callable[[str], None]
+
+
+def silent() -> Progress:
+    """A watcher that shows nothing."""
+    return Progress(lambda first, last: None, lambda number, row: None, lambda message: None)
+
+
+class Outcome(NamedTuple):
+    """How a training ended: where, and whether a signal stopped it before its end."""
+
+    state: TrainState
+    step: int
+    interrupted: bool
+
+
+def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
+    """Trains a run to its number of steps, from its newest whole checkpoint if there is one.
+
+    The last and the best parameters are saved about every `save_seconds`, at the end, and on Ctrl-C. Whether and where
+    training was interrupted does not change a bit of the outcome.
+    """
+    progress = progress or silent()
+    with locked(run):
+        places = layout.choose(run.experiment, inner_steps(run.experiment))
+        devices = layout.prepare(places, asked=run.experiment.devices is not None)
+        built = run.build()
+        state = _begin(run, built, progress)
+        return _train(run, built, state, progress, save_seconds, mesh=make_mesh(devices), chunk=places.chunk)
+
+
+def _begin(run: Run, built: Built, progress: Progress) -> TrainState:
+    state, messages = run.state(built)
+    for message in messages:
+        progress.say(message)
+    if state is None:
+        if messages:
+            raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with --overwrite.")
+        state = first_state(built.learner, built.optimiser, run.seeds)
+    elif int(state.step) < run.experiment.steps:
+        progress.say(f"Going on from step {int(state.step)} of {run.path}.")
+    run.cut_log(int(state.step))
+    return state
+
+
+def _train(run: Run, built: Built, state: TrainState, progress: Progress, save_seconds: float, **places: Any) -> Outcome:
+    experiment, first = run.experiment, int(state.step)
+    saved: tuple[float, int] = (time.monotonic(), first)
+    progress.begin(first, experiment.steps)
+    tasks = built.tasks(experiment.shots, experiment.queries)
+    # Validation tasks come from a seed of their own: the same set for every seed that is trained.
+    validate = make_validate(
+        built.learner, tasks, built.score, n_tasks=experiment.validation_tasks, inner_steps=inner_steps(experiment), seed=0
+    )
+    with _signals() as stopped, _boards(run, first) as board:
+
+        def after(state: TrainState, rows: list[Row]) -> bool:
+            nonlocal saved
+            run.append(rows)
+            for row in rows:
+                board(row)
+            progress.step(int(state.step), rows[-1] if rows else None)
+            if stopped or time.monotonic() - saved[0] > save_seconds:
+                run.save(state)
+                saved = (time.monotonic(), int(state.step))
+            return bool(stopped)
+
+        try:
+            trained = train(
+                built.learner, tasks, steps=experiment.steps, optimiser=built.optimiser, meta_batch=experiment.meta_batch,
+                outer=built.outer, seed=run.seeds, log_every=experiment.log_every, validate=validate,
+                validation_data=tasks.data, validate_every=experiment.validate_every, patience=experiment.patience,
+                state=state, on_segment=after, **places,
+            )  # fmt: skip
+        except NotFinite as error:
+            raise FewstepError(f"{error} {_last_good(run)}") from None
+    if int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints):
+        run.save(trained.state)
+    return Outcome(trained.state, int(trained.state.step), bool(stopped) and int(trained.state.step) < experiment.steps)
+
+
+def _last_good(run: Run) -> str:
+    kept = checkpoint.steps(run.checkpoints)
+    if not kept:
+        return "No checkpoint had been written yet."
+    return f"The last good checkpoint is that of step {kept[-1]} in {run.checkpoints}; nothing of it is lost."
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """A list that fills when Ctrl-C or a request to end comes; a second Ctrl-C ends at once."""
+    came: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: signals are somebody else's
+        before = {}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _boards(run: Run, step: int) -> Iterator[Callable[[Row], None]]:
+    """Writes rows as TensorBoard files, one curve a seed."""
+    writers = {
+        seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None) for seed in run.seeds
+    }
+
+    def write(row: Row) -> None:
+        for number, writer in enumerate(writers.values()):
+            writer.add_scalar("loss", row.loss[number], row.step)
+            writer.add_scalar("gradient_norm", row.gradient_norm[number], row.step)
+            if row.validation is not None:
+                writer.add_scalar("validation", row.validation[number], row.step)
+
+    try:
+        yield write
+    finally:
+        for writer in writers.values():
+            writer.close()
