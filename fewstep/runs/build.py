@@ -81,7 +81,9 @@ def _is_reptile(experiment: Experiment) -> bool:
 def _outer_name(experiment: Experiment) -> str:
     own = {"fomaml": "first_order", "reptile": "reptile"}.get(experiment.method)
     if own and experiment.outer not in (None, own):
-        raise FewstepError(f"{experiment.method} takes its outer gradient by {own}; --outer {experiment.outer} contradicts.")
+        raise FewstepError(
+            f"{experiment.method} takes its outer gradient by {own}; --outer {experiment.outer} contradicts."
+        )
     return own or experiment.outer or "unrolled"
 
 

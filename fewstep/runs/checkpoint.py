@@ -1,7 +1,7 @@
 """Checkpoints that can be trusted: written whole or not at all, with a checksum of every file.
 
-Orbax writes the arrays. It restores a file with a flipped bit without complaint, so the checksums are ours. A checkpoint
-appears under its name only after everything in it has been written.
+Orbax writes the arrays. It restores a file with a flipped bit without complaint, so the checksums are ours. A
+checkpoint appears under its name only after everything in it has been written.
 """
 
 import errno
@@ -119,7 +119,7 @@ def _sums(path: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps Orbax's log and its threads' tracebacks away from a user's terminal; what failed is raised to us as well."""
+    """Keeps Orbax's log and its threads' tracebacks off a user's terminal; what failed is raised to us as well."""
     logger, level, hook = logging.getLogger("absl"), logging.getLogger("absl").level, threading.excepthook
     logger.setLevel(logging.CRITICAL + 1)
     threading.excepthook = lambda failed: None

@@ -12,7 +12,8 @@ from fewstep.tasks import TASKS
 
 Pair = tuple[float, float]
 _METHODS = (
-    f"A rule ({', '.join(RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, or an alias: fomaml, reptile."
+    f"A rule ({', '.join(RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, "
+    "or an alias: fomaml, reptile."
 )
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
 

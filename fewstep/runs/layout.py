@@ -1,5 +1,6 @@
 """How a machine is used: how many devices share the tasks of a step, and how many tasks each takes at once."""
 
+import itertools
 import os
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -31,8 +32,8 @@ def choose(experiment: Experiment, inner_steps: int) -> Layout:
 def prepare(layout: Layout, *, asked: bool) -> int:
     """Makes as many host devices as the layout wants, and returns how many to use.
 
-    New devices can only be made before JAX has started. After that a number the user `asked` for stands, for `make_mesh`
-    to say what is wrong with it; one that was chosen here gives way.
+    New devices can only be made before JAX has started. After that a number the user `asked` for stands, for
+    `make_mesh` to say what is wrong with it; one that was chosen here gives way.
     """
     if layout.devices > 1 and _on_cpu():
         try:
@@ -44,7 +45,7 @@ def prepare(layout: Layout, *, asked: bool) -> int:
 
 def _work(experiment: Experiment, inner_steps: int) -> int:
     widths = experiment.hidden
-    products = sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    products = sum(a * b for a, b in itertools.pairwise(widths))
     return products * max(experiment.shots, experiment.queries) * (inner_steps + 1)
 
 

@@ -55,14 +55,22 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
     state, notes = run.state(built)
     if state is None:
         why = " ".join(notes) or "It was stopped before its first checkpoint."
-        raise FewstepError(f"{run.path} holds no whole checkpoint. {why} Train it first: fewstep train ... --run {run.path}")
+        raise FewstepError(
+            f"{run.path} holds no whole checkpoint. {why} Train it first: fewstep train ... --run {run.path}"
+        )
     stack = state.best.meta if which == "best" and bool(np.isfinite(state.best.score).all()) else state.meta
     metas = [jax.tree.map(lambda leaf, n=number: leaf[n], stack) for number in range(len(run.seeds))]
     return Model(run, built, metas, int(state.step), notes)
 
 
 def evaluate_run(
-    model: Model, *, shots: tuple[int, ...], steps: tuple[int, ...], n_tasks: int = 600, queries: int = 10, seed: int = 0
+    model: Model,
+    *,
+    shots: tuple[int, ...],
+    steps: tuple[int, ...],
+    n_tasks: int = 600,
+    queries: int = 10,
+    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks."""
     _check(shots, steps)
@@ -75,7 +83,7 @@ def evaluate_run(
 
 
 def _row(model: Model, scores: list[Score]) -> dict[str, Any]:
-    """One row from the scores of all seeds on the same tasks; the interval is over tasks, each the mean of its seeds."""
+    """One row from the scores of all seeds on the same tasks; the interval is over tasks, each the mean of seeds."""
     joined = summarise(scores[0].shots, scores[0].inner_steps, np.mean([score.values for score in scores], axis=0))
     row = {
         "split": "test",
@@ -130,5 +138,3 @@ def _check(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:
         raise FewstepError(f"--shots is {shots}. Give numbers from 1 on, such as 5 10 20.")
     if not steps or min(steps) < 0:
         raise FewstepError(f"--inner-steps is {steps}. Give numbers from 0 on, such as 1 5.")
-
-

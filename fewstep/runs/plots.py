@@ -22,7 +22,12 @@ def _figure(rows: int, columns: int, size: tuple[float, float], **options: Any) 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    style: dict[Any, Any] = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "path"}
+    style: dict[Any, Any] = {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.fonttype": "path",
+    }
     with mpl.rc_context({**style, "svg.hashsalt": "fewstep", "legend.frameon": False}):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
@@ -97,7 +102,14 @@ def inside(report: Report) -> str:
         for colour, layer in zip(COLOURS * len(report.layers), report.layers, strict=False):
             for ax, values in zip(axes.flat, (layer.probabilities, layer.singular_values), strict=True):
                 if values is not None:
-                    ax.plot(np.linspace(0, 1, len(values)), np.sort(values)[::-1], "o-", ms=3, color=colour, label=layer.path)
+                    ax.plot(
+                        np.linspace(0, 1, len(values)),
+                        np.sort(values)[::-1],
+                        "o-",
+                        ms=3,
+                        color=colour,
+                        label=layer.path,
+                    )
         titles = ("probability that a task moves a unit", "singular values of T")
         for ax, title in zip(axes.flat, titles, strict=True):
             ax.set(title=title, xlabel="units, sorted")

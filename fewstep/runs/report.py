@@ -20,7 +20,9 @@ td.number { font-variant-numeric: tabular-nums } p.note { color: #495057 }
 """
 
 
-def scores(models: dict[str, Model], steps: tuple[int, ...] = (0, 1, 5), n_tasks: int = 600) -> dict[str, list[dict[str, Any]]]:
+def scores(
+    models: dict[str, Model], steps: tuple[int, ...] = (0, 1, 5), n_tasks: int = 600
+) -> dict[str, list[dict[str, Any]]]:
     """The score of each model on fresh tasks of the sizes it was trained on."""
     return {
         name: evaluate_run(model, shots=(model.run.experiment.shots,), steps=steps, n_tasks=n_tasks)
@@ -54,7 +56,10 @@ def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     rows = next(iter(judged.values()))
     head = ["", *(f"after {row['inner_steps']} steps" for row in rows)]
     body = [[name, *(f"{row['mean']:.3f} ± {row['interval95']:.3f}" for row in mine)] for name, mine in judged.items()]
-    note = f"{rows[0]['metric']} on {rows[0]['n_tasks']} tasks of {rows[0]['shots']} shots; ± is the 95 % interval over tasks."
+    first = rows[0]
+    note = (
+        f"{first['metric']} on {first['n_tasks']} tasks of {first['shots']} shots; ± is the 95 % interval over tasks."
+    )
     return _table(head, body) + f"<p class=note>{html.escape(note)}</p>"
 
 
@@ -68,8 +73,8 @@ def _inside(model: Model) -> list[str]:
         for row in report.layers
     ]
     note = (
-        f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, {report.updated_by_layer:.1%} "
-        f"as the mean of the layers' means, {report.updated_by_parameter:.1%} weighted by parameters."
+        f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, "
+        f"{report.updated_by_layer:.1%} as the mean of the layers' means, {report.updated_by_parameter:.1%} weighted by parameters."
     )
     return [_table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
 

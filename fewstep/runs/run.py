@@ -110,7 +110,9 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         new = path / "config.json.new"
-        new.write_text(json.dumps({"fewstep": version(), "experiment": dataclasses.asdict(experiment)}, indent=2) + "\n")
+        new.write_text(
+            json.dumps({"fewstep": version(), "experiment": dataclasses.asdict(experiment)}, indent=2) + "\n"
+        )
         new.replace(path / "config.json")
     return run
 
@@ -158,5 +160,7 @@ def locked(run: Run) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FewstepError(f"Another process is training {run.path}. Wait for it, or choose another --run.") from None
+            raise FewstepError(
+                f"Another process is training {run.path}. Wait for it, or choose another --run."
+            ) from None
         yield

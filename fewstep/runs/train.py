@@ -67,14 +67,21 @@ def _begin(run: Run, built: Built, progress: Progress) -> TrainState:
     return state
 
 
-def _train(run: Run, built: Built, state: TrainState, progress: Progress, save_seconds: float, **places: Any) -> Outcome:
+def _train(
+    run: Run, built: Built, state: TrainState, progress: Progress, save_seconds: float, **places: Any
+) -> Outcome:
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
     progress.begin(first, experiment.steps)
     tasks = built.tasks(experiment.shots, experiment.queries)
     # Validation tasks come from a seed of their own: the same set for every seed that is trained.
     validate = make_validate(
-        built.learner, tasks, built.score, n_tasks=experiment.validation_tasks, inner_steps=inner_steps(experiment), seed=0
+        built.learner,
+        tasks,
+        built.score,
+        n_tasks=experiment.validation_tasks,
+        inner_steps=inner_steps(experiment),
+        seed=0,
     )
     with _signals() as stopped, _boards(run, first) as board:
 
@@ -91,8 +98,8 @@ def _train(run: Run, built: Built, state: TrainState, progress: Progress, save_s
 
         try:
             trained = train(
-                built.learner, tasks, steps=experiment.steps, optimiser=built.optimiser, meta_batch=experiment.meta_batch,
-                outer=built.outer, seed=run.seeds, log_every=experiment.log_every, validate=validate,
+                built.learner, tasks, steps=experiment.steps, optimiser=built.optimiser,
+                meta_batch=experiment.meta_batch, outer=built.outer, seed=run.seeds, log_every=experiment.log_every, validate=validate,
                 validation_data=tasks.data, validate_every=experiment.validate_every, patience=experiment.patience,
                 state=state, on_segment=after, **places,
             )  # fmt: skip
@@ -135,7 +142,8 @@ def _signals() -> Iterator[list[int]]:
 def _boards(run: Run, step: int) -> Iterator[Callable[[Row], None]]:
     """Writes rows as TensorBoard files, one curve a seed."""
     writers = {
-        seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None) for seed in run.seeds
+        seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None)
+        for seed in run.seeds
     }
 
     def write(row: Row) -> None:
