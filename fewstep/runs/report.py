@@ -74,7 +74,8 @@ def _inside(model: Model) -> list[str]:
     ]
     note = (
         f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, "
-        f"{report.updated_by_layer:.1%} as the mean of the layers' means, {report.updated_by_parameter:.1%} weighted by parameters."
+        f"{report.updated_by_layer:.1%} as the mean of the layers' means, "
+        f"{report.updated_by_parameter:.1%} weighted by parameters."
     )
     return [_table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
 

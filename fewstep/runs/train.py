@@ -98,11 +98,22 @@ def _train(
 
         try:
             trained = train(
-                built.learner, tasks, steps=experiment.steps, optimiser=built.optimiser,
-                meta_batch=experiment.meta_batch, outer=built.outer, seed=run.seeds, log_every=experiment.log_every, validate=validate,
-                validation_data=tasks.data, validate_every=experiment.validate_every, patience=experiment.patience,
-                state=state, on_segment=after, **places,
-            )  # fmt: skip
+                built.learner,
+                tasks,
+                steps=experiment.steps,
+                optimiser=built.optimiser,
+                meta_batch=experiment.meta_batch,
+                outer=built.outer,
+                seed=run.seeds,
+                log_every=experiment.log_every,
+                validate=validate,
+                validation_data=tasks.data,
+                validate_every=experiment.validate_every,
+                patience=experiment.patience,
+                state=state,
+                on_segment=after,
+                **places,
+            )
         except NotFinite as error:
             raise FewstepError(f"{error} {_last_good(run)}") from None
     if int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints):
