@@ -93,7 +93,7 @@ def gradient_learner(
         carry, taken, reached = (fast, optimiser.init(fast)), 0, []
         body = jax.checkpoint(step) if remat else step
         for count in asked:
-            carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken <= 1 or 1)
+            carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken == 1)
             taken = count
             reached.append(carry[0])
         states = [forward(meta, fast, (), support.x, support.weight)[1] for fast in reached]

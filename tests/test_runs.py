@@ -259,6 +259,7 @@ def test_methods_are_spelt_as_chains(method, links):
         ({"tasks": "polynomial", "phase": (0.0, 1.0)}, "--phase does not apply to polynomial"),
         ({"method": "maml", "draw": "expected"}, "--draw does not apply: maml has no mask"),
         ({"method": "tnet", "temperature": 0.5}, "--temperature does not apply: tnet has no mask"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
         ({"minibatch": 3}, "--minibatch does not apply"),
         ({"method": "fomaml", "outer": "unrolled"}, "contradicts"),
         ({"clip_value": 1.0, "clip_norm": 1.0}, "Keep one"),

@@ -92,7 +92,7 @@ def _rule(experiment: Experiment) -> Rule:
     names = [name.replace("-", "_") for name in experiment.method.split("+")]
     adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
     lr = 0.01 if experiment.inner_lr is None else experiment.inner_lr
-    masks = {"temperature": experiment.temperature or 1.0, "draw": experiment.draw or "sample"}
+    masks = {name: getattr(experiment, name) for name in ("temperature", "draw")}
     parts: list[Rule] = []
     for number, name in enumerate(names):
         known = {**rules.LINKS, **(rules.RULES if number == 0 else {}), **(ALIASES if len(names) == 1 else {})}
@@ -100,7 +100,7 @@ def _rule(experiment: Experiment) -> Rule:
             raise unknown("method" if number == 0 else "link", name, known)
         factory = (rules.RULES | rules.LINKS)[ALIASES.get(name, name)]
         takes = inspect.signature(factory).parameters
-        given = {key: value for key, value in masks.items() if key in takes}
+        given = {key: value for key, value in masks.items() if key in takes and value is not None}
         if "start" in takes and experiment.inner_lr is not None:
             given["start"] = lr
         made = factory(**given)

@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import dataclasses
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,11 @@ from fewstep._train import Row, TrainState, first_state
 from fewstep.runs import checkpoint
 from fewstep.runs.build import Built, build, plans_for_its_steps
 from fewstep.runs.experiment import Experiment, option
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
 
@@ -158,7 +162,8 @@ def locked(run: Run) -> Iterator[None]:
         file = (run.path / ".lock").open("w")
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FewstepError(
                 f"Another process is training {run.path}. Wait for it, or choose another --run."
