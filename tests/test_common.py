@@ -162,7 +162,7 @@ def test_rows_of_weight_zero_change_nothing(name):
     assert_close(both(task), both(wide))
 
 
-@every_rule
+@pytest.mark.parametrize("name", ["maml", "mtnet", "mtnet_full", "maml adam"])
 def test_rematerialisation_changes_no_gradient(name):
     gradients = []
     for remat in (False, True):
@@ -171,7 +171,7 @@ def test_rematerialisation_changes_no_gradient(name):
     assert_close(*gradients)
 
 
-@every_rule
+@pytest.mark.parametrize("name", ["maml", "mtnet", "mtnet_full", "maml adam"])
 def test_first_order_is_finite_and_differs(name):
     with jax.enable_x64(True):
         each, meta = made(name)
@@ -198,14 +198,13 @@ def losses_after(each, meta):
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("rule", ["maml", "mtnet"])
-def test_training_lowers_the_error_on_every_task_distribution(name, rule):
-    each = learner(RULES[rule](0.02), tanh_mlp((20,)))
+def test_training_lowers_the_error_on_every_task_distribution(name):
+    each = learner(rules.mtnet(0.02), tanh_mlp((20,)))
     some = TASKS[name]()
     untrained = fewstep.evaluate(
         each, each.init(jax.random.key(0)), some, losses.squared_error, steps=(1,), n_tasks=100
     )
-    trained = fewstep.train(each, some, steps=400, meta_batch=8)
+    trained = fewstep.train(each, some, steps=1000, meta_batch=8)
     judged = fewstep.evaluate(each, trained.meta, some, losses.squared_error, steps=(1,), n_tasks=100)
     assert judged[0].mean < 0.8 * untrained[0].mean
 

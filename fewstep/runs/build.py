@@ -47,7 +47,8 @@ def build(experiment: Experiment) -> Built:
     learner = gradient_learner(network, rule, losses.squared_error, steps=steps, remat=experiment.remat)
     if outer_name == "reptile":  # said now, not when a folder has been made and tracing begins
         meta = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-        refuse_without_signal(meta, rule.start(network.layers, meta, flatten(meta["weights"])))
+        fast = jax.eval_shape(lambda m: rule.start(network.layers, m, flatten(m["weights"])), meta)
+        refuse_without_signal(meta, fast)
     outers = {"unrolled": unrolled, "first_order": first_order, "reptile": reptile(steps, experiment.minibatch or 10)}
     return Built(
         experiment, network, rule, learner, tasks, losses.squared_error, "mse", _optimiser(experiment),
