@@ -231,7 +231,8 @@ def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tu
     size = number % every or every
     loss, norm = (state.window / size).tolist()
     row = Row(number, loss, norm, None if scores is None else scores.tolist())
-    return (state if number % every else state._replace(window=jnp.zeros_like(state.window))), [row]
+    # Emptied by a product, which keeps the array where it is: a new one, elsewhere, would compile the segment again.
+    return (state if number % every else state._replace(window=state.window * 0)), [row]
 
 
 def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:
