@@ -87,6 +87,18 @@ def task_keys(key: Key[Array, ""], indices: Array) -> tuple[Key[Array, " tasks"]
     return keys[:, 0], keys[:, 1]
 
 
+def _draw(tasks: Tasks, data: Any, keys: Key[Array, " tasks"]) -> Episode:
+    """The tasks of the keys. On a CPU they are drawn in a loop of two turns, because a loop's outcome is kept: without
+    one the compiler draws a task again in every place that looks at it."""
+    several = jax.vmap(tasks.sample, (None, 0))
+    if jax.default_backend() != "cpu":
+        return several(data, keys)
+    count, half = len(keys), -(-len(keys) // 2)
+    turns = jnp.concatenate([keys, keys[: 2 * half - count]]).reshape(2, half)
+    episodes = jax.lax.map(lambda some: several(data, some), turns)
+    return jax.tree.map(lambda array: array.reshape(2 * half, *array.shape[2:])[:count], episodes)
+
+
 def over_tasks(
     gradient: Gradient, tasks: Tasks, meta_batch: int, mesh: Mesh | None = None, chunk: int | None = None
 ) -> Callable[[Meta, Any, Key[Array, ""]], tuple[Array, Meta]]:
@@ -103,7 +115,7 @@ def over_tasks(
     def of_chunk(meta: Meta, data: Any, key: Key[Array, ""], indices: Array) -> tuple[Array, Meta]:
         of_data, of_task = task_keys(key, indices)
         weights = (indices < meta_batch) / meta_batch
-        losses, grads = gradient(meta, of_task, jax.vmap(tasks.sample, (None, 0))(data, of_data), weights)
+        losses, grads = gradient(meta, of_task, _draw(tasks, data, of_data), weights)
         return jnp.sum(losses * weights), grads
 
     def on_device(meta: Meta, data: Any, key: Key[Array, ""], indices: Array) -> tuple[Array, Meta]:
