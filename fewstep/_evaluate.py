@@ -1,6 +1,6 @@
 """Judges a learner on fresh tasks: mean and 95 % interval after each of several numbers of inner steps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -77,16 +77,31 @@ def evaluate(
 
         evaluate(learner, meta, {5: sinusoid(5), 10: sinusoid(10)}, squared_error, steps=(1, 5))
     """
-    if n_tasks < 2:
-        raise FewstepError(f"n_tasks is {n_tasks}. An interval needs at least 2 tasks.")
-    key = jax.random.fold_in(jax.random.key(seed), _TEST)
+    key = _test_key(seed)
     several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
     scores = []
     for shots, some in several.items():
-        judge = lambda meta, data, some=some: task_scores(learner, meta, some, data, key, n_tasks, steps, score)
-        values = np.asarray(jax.jit(judge, compiler_options=quick())(meta, some.data), float)
+        values = make_judge(learner, some, score, steps=steps, n_tasks=n_tasks, seed=seed)(meta, some.data)
         scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(steps)]
     return scores
+
+
+def make_judge(
+    learner: Learner, tasks: Tasks, score: Loss, *, steps: tuple[int, ...], n_tasks: int = 600, seed: int = 0
+) -> Callable[[Meta, Any], np.ndarray]:
+    """The `(meta, data) -> scores`, an array of tasks by numbers of steps, compiled once for any meta-parameters."""
+    if n_tasks < 2:
+        raise FewstepError(f"n_tasks is {n_tasks}. An interval needs at least 2 tasks.")
+    key = _test_key(seed)
+    judge = jax.jit(
+        lambda meta, data: task_scores(learner, meta, tasks, data, key, n_tasks, steps, score),
+        compiler_options=quick(),
+    )
+    return lambda meta, data: np.asarray(judge(meta, data), float)
+
+
+def _test_key(seed: int) -> Key[Array, ""]:
+    return jax.random.fold_in(jax.random.key(seed), _TEST)
 
 
 def summarise(shots: int, inner_steps: int, values: np.ndarray) -> Score:

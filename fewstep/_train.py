@@ -16,6 +16,7 @@ from fewstep._errors import FewstepError
 from fewstep._evaluate import quick, task_scores
 from fewstep._learner import Learner, Loss
 from fewstep._outer import Outer, over_tasks, unrolled
+from fewstep._random import written_out
 from fewstep._rule import Meta
 
 TRAINING, VALIDATION, START = 0, 1, 3  # streams of random numbers that never meet; evaluation has 2
@@ -63,12 +64,12 @@ class Trained(NamedTuple):
 
 
 class NotFinite(FewstepError):
-    """Training met a loss or gradient that is not finite; `step` says where."""
+    """Training met a loss or gradient that is not finite, in every seed; `step` says where."""
 
-    def __init__(self, step: int):
+    def __init__(self, step: int, kept: str = ""):
         super().__init__(
             f"The loss or its gradient is no longer finite at step {step}. The steps grew too large: try a smaller "
-            "inner or outer learning rate, clip the outer gradient, or take fewer inner steps."
+            f"inner or outer learning rate, clip the outer gradient, or take fewer inner steps. {kept}".rstrip()
         )
         self.step = step
 
@@ -99,12 +100,13 @@ def make_segment(
 ) -> Callable[[TrainState, Any, Any], tuple[TrainState, Array]]:
     """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps.
 
-    It stops after the first step whose loss or gradient is not finite.
+    It stops after a step in which no seed's loss and gradient were finite. A seed that alone diverges keeps no
+    finite number, and the others go on.
     """
     gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
 
     def step(meta: Meta, memory: Any, key: Key[Array, ""], number: Array, data: Any) -> tuple[Meta, Any, Array]:
-        of_step = jax.random.fold_in(jax.random.fold_in(key, TRAINING), number)
+        of_step = jax.random.fold_in(jax.random.fold_in(written_out(key), TRAINING), number)
         loss, grads = gradient(meta, data, of_step)
         updates, memory = optimiser.update(grads, memory, meta)
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
@@ -113,7 +115,7 @@ def make_segment(
         state, data, left, _ = carry
         seeds = jax.vmap(step, (0, 0, 0, None, None), (0, 0, 1))
         meta, memory, seen = seeds(state.meta, state.optimiser, state.key, state.step, data)
-        finite = jnp.isfinite(seen).all()
+        finite = jnp.isfinite(seen).all(0).any()
         state = state._replace(meta=meta, optimiser=memory, window=state.window + seen, step=state.step + 1)
         return state, data, left - 1, finite
 

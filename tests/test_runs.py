@@ -16,6 +16,7 @@ from fewstep.runs import adapt, create_run, evaluate_run, load, open_run, train_
 from fewstep.runs import checkpoint as checkpoints
 from fewstep.runs.build import build
 from fewstep.runs.layout import choose
+from fewstep.runs.train import silent
 from fewstep.tasks import batch
 
 SMALL = Experiment(
@@ -203,6 +204,24 @@ def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
         train_run(create_run(tmp_path / "y", wild))
     with pytest.raises(FewstepError, match=r"no longer finite at step \d+.*last good checkpoint is that of step \d+"):
         train_run(create_run(tmp_path / "z", wild), save_seconds=0.0)
+
+
+def test_a_seed_that_diverges_alone_is_said_and_the_others_go_on(tmp_path):
+    several = dataclasses.replace(SMALL, seeds=3, steps=8)
+    run = create_run(tmp_path / "x", several)
+    train_run(run)
+    state = state_of(run)
+    broken = jax.tree.map(lambda leaf: leaf.at[1].set(np.nan), state.meta)
+    run.save(state._replace(meta=broken))
+    said = []
+    longer = create_run(tmp_path / "x", dataclasses.replace(several, steps=16))
+    train_run(longer, silent()._replace(say=said.append))
+    assert any("Seed 1 has diverged by step" in message for message in said)
+    model = load(tmp_path / "x")
+    assert len(model.whole) == 2
+    (row,) = evaluate_run(model, shots=(4,), steps=(1,), n_tasks=6)
+    assert row["diverged_seeds"] == 1
+    assert np.isfinite([row["mean"], row["interval95"], row["seed_std"], row["median"]]).all()
 
 
 def test_several_seeds_and_the_best_parameters(tmp_path):

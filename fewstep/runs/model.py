@@ -9,7 +9,7 @@ import numpy as np
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
-from fewstep._evaluate import Score, evaluate, summarise
+from fewstep._evaluate import make_judge, summarise
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.run import Run, open_run
@@ -31,6 +31,11 @@ class Model(NamedTuple):
     def inner_steps(self) -> int:
         """The inner steps it was trained with."""
         return inner_steps(self.run.experiment)
+
+    @property
+    def whole(self) -> list[Meta]:
+        """The meta-parameters of the seeds that did not diverge in training."""
+        return [meta for meta in self.metas if all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(meta))]
 
     def meta(self, seed: int | None = None) -> Meta:
         """The meta-parameters of one of the run's seeds, the first by default."""
@@ -74,29 +79,35 @@ def evaluate_run(
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks."""
     _check(shots, steps)
-    tasks = {number: model.built.tasks(number, queries) for number in shots}
-    judged = [
-        evaluate(model.built.learner, meta, tasks, model.built.score, steps=steps, n_tasks=n_tasks, seed=seed)
-        for meta in model.metas
-    ]
-    return [_row(model, list(scores)) for scores in zip(*judged, strict=True)]
+    metas, rows = model.whole, []
+    for number in shots:
+        tasks = model.built.tasks(number, queries)
+        judge = make_judge(model.built.learner, tasks, model.built.score, steps=steps, n_tasks=n_tasks, seed=seed)
+        values = np.asarray([judge(meta, tasks.data) for meta in metas] or [np.full((n_tasks, len(steps)), np.nan)])
+        rows += [_row(model, number, count, values[:, :, i]) for i, count in enumerate(steps)]
+    return rows
 
 
-def _row(model: Model, scores: list[Score]) -> dict[str, Any]:
-    """One row from the scores of all seeds on the same tasks; the interval is over tasks, each the mean of seeds."""
-    joined = summarise(scores[0].shots, scores[0].inner_steps, np.mean([score.values for score in scores], axis=0))
+def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, Any]:
+    """One row from each seed's scores on the same tasks; the interval is over tasks, each the mean of the seeds."""
+    joined = summarise(shots, steps, values.mean(0))
     row = {
         "split": "test",
-        "shots": joined.shots,
-        "inner_steps": joined.inner_steps,
+        "shots": shots,
+        "inner_steps": steps,
         "metric": model.built.metric,
         "mean": joined.mean,
         "interval95": joined.interval95,
+        "median": float(np.median(values)),
         "n_tasks": joined.n_tasks,
-        "seeds": len(scores),
+        "seeds": len(model.metas),
     }
-    if len(scores) > 1:
-        row["seed_std"] = float(np.std([score.mean for score in scores], ddof=1))
+    if len(values) > 1:
+        row["seed_std"] = float(np.std(values.mean(1), ddof=1))
+    if wild := int((~np.isfinite(values)).any(0).sum()):
+        row["diverged_tasks"] = wild
+    if lost := len(model.metas) - len(model.whole):
+        row["diverged_seeds"] = lost
     return row
 
 
@@ -110,7 +121,7 @@ def adapt(model: Model, support: Batch, x: np.ndarray, *, steps: int | None = No
     def predict(meta: Meta) -> jax.Array:
         return learner.predict(meta, learner.adapt(meta, jax.random.key(seed), support, count), x)
 
-    made = np.mean([np.asarray(predict(meta)) for meta in model.metas], axis=0)
+    made = np.mean([np.asarray(predict(meta)) for meta in model.whole or model.metas], axis=0)
     if not np.isfinite(made).all():
         raise FewstepError(
             f"The adapted network predicts values that are not finite after {count} inner steps. Take fewer steps, or "

@@ -51,6 +51,8 @@ class Run:
 
     def state(self, built: Built) -> tuple[TrainState | None, list[str]]:
         """The newest whole state, if there is one, and a message for every damaged one that was passed over."""
+        if not checkpoint.steps(self.checkpoints):
+            return None, []
         return checkpoint.newest(self.checkpoints, first_state(built.learner, built.optimiser, self.seeds))
 
     def save(self, state: TrainState) -> Path:

@@ -1,5 +1,6 @@
 """Trains a run: resumes what is there, logs, saves, survives Ctrl-C and a kill."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -72,6 +73,7 @@ def _train(
 ) -> Outcome:
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
+    lost: set[int] = set()
     progress.begin(first, experiment.steps)
     tasks = built.tasks(experiment.shots, experiment.queries)
     # Validation tasks come from a seed of their own: the same set for every seed that is trained.
@@ -90,6 +92,9 @@ def _train(
             run.append(rows)
             for row in rows:
                 board(row)
+                for seed in _lost(run, row) - lost:
+                    progress.say(f"Seed {seed} has diverged by step {row.step}: its loss is not finite. Others go on.")
+                    lost.add(seed)
             progress.step(int(state.step), rows[-1] if rows else None)
             if stopped or time.monotonic() - saved[0] > save_seconds:
                 run.save(state)
@@ -115,10 +120,14 @@ def _train(
                 **places,
             )
         except NotFinite as error:
-            raise FewstepError(f"{error} {_last_good(run)}") from None
+            raise NotFinite(error.step, _last_good(run)) from None
     if int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints):
         run.save(trained.state)
     return Outcome(trained.state, int(trained.state.step), bool(stopped) and int(trained.state.step) < experiment.steps)
+
+
+def _lost(run: Run, row: Row) -> set[int]:
+    return {seed for seed, loss in zip(run.seeds, row.loss, strict=True) if not math.isfinite(loss)}
 
 
 def _last_good(run: Run) -> str:
