@@ -8,13 +8,14 @@ from typing import Any
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.cli import _adapt, _eval, _inspect, _show, _train
+from fewstep.cli import _adapt, _eval, _inspect, _reproduce, _show, _train
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
     "eval": _eval.Eval,
     "adapt": _adapt.Adapt,
     "inspect": _inspect.Inspect,
+    "reproduce": _reproduce.Reproduce,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from fewstep.cli import _show
+from fewstep.cli._progress import show_progress
 from fewstep.runs import Experiment, create_run, load, scores, train_run, write_report
 from fewstep.runs.experiment import NO_HINT
 
@@ -36,7 +37,7 @@ class Train:
     def __call__(self) -> int:
         name = f"{self.experiment.method}-{self.experiment.tasks}-{self.experiment.seed}"
         run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
-        with _show.show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
+        with show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
             outcome = train_run(run, progress, save_seconds=self.save_every)
         if outcome.interrupted:
             _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to go on.")

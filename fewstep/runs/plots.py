@@ -1,8 +1,5 @@
 """The pictures of a report, as SVG text that stands in the page itself."""
 
-import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -10,47 +7,24 @@ import numpy as np
 
 from fewstep._evaluate import quick
 from fewstep.inspection import Report
+from fewstep.runs.drawing import figure, svg
 from fewstep.runs.model import Model
 
 COLOURS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
 _UNSEEN = 7  # the stream of tasks that are only looked at
 
 
-@contextmanager
-def _figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> Iterator[tuple[Any, Any]]:
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.fonttype": "path",
-    }
-    with mpl.rc_context({**style, "svg.hashsalt": "fewstep", "legend.frameon": False}):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def _svg(figure: Any) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
 def adaptation(models: dict[str, Model], *, steps: int, n_tasks: int = 6, seed: int = 0) -> str:
     """For unseen tasks: support points, the true curve, and each model before and after adaptation."""
     columns = min(3, n_tasks)
-    with _figure(-(-n_tasks // columns), columns, (11, 3.1 * -(-n_tasks // columns)), sharex=True) as (figure, axes):
+    with figure(-(-n_tasks // columns), columns, (11, 3.1 * -(-n_tasks // columns)), sharex=True) as (drawn, axes):
         predict = {name: _before_and_after(model, steps) for name, model in models.items()}
         for number, ax in enumerate(axes.flat):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _UNSEEN), number)
             _one_task(ax, models, predict, key, steps)
         handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=3 + 2 * len(models))
-        return _svg(figure)
+        drawn.legend(handles, labels, loc="outside upper center", ncols=3 + 2 * len(models))
+        return svg(drawn)
 
 
 def _before_and_after(model: Model, steps: int) -> Any:
@@ -80,7 +54,7 @@ def _one_task(ax: Any, models: dict[str, Model], predict: dict[str, Any], key: A
 
 def training(models: dict[str, Model]) -> str:
     """The training loss and the validation score against the step, all seeds."""
-    with _figure(1, 2, (11, 3.2), sharey=True) as (figure, axes):
+    with figure(1, 2, (11, 3.2), sharey=True) as (drawn, axes):
         for colour, (name, model) in zip(COLOURS, models.items(), strict=False):
             rows = model.run.log()
             for seed in model.run.seeds:
@@ -93,12 +67,12 @@ def training(models: dict[str, Model]) -> str:
         for ax, title in zip(axes.flat, ("query loss in training", "score on the validation tasks"), strict=True):
             ax.set(xlabel="outer step", title=title, yscale="log")
             ax.legend()
-        return _svg(figure)
+        return svg(drawn)
 
 
 def inside(report: Report) -> str:
     """Each layer's mask probabilities and T's singular values, sorted."""
-    with _figure(1, 2, (11, 3.0)) as (figure, axes):
+    with figure(1, 2, (11, 3.0)) as (drawn, axes):
         for colour, layer in zip(COLOURS * len(report.layers), report.layers, strict=False):
             for ax, values in zip(axes.flat, (layer.probabilities, layer.singular_values), strict=True):
                 if values is not None:
@@ -118,4 +92,4 @@ def inside(report: Report) -> str:
             else:
                 ax.text(0.5, 0.5, "this rule has none", ha="center", transform=ax.transAxes)
         axes[0, 0].set_ylim(-0.02, 1.02)
-        return _svg(figure)
+        return svg(drawn)

@@ -8,16 +8,9 @@ from typing import Any
 from fewstep.inspection import inspect
 from fewstep.runs import plots
 from fewstep.runs.experiment import Experiment
+from fewstep.runs.files import write_text
 from fewstep.runs.model import Model, evaluate_run
-from fewstep.runs.run import writing
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #212529 }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
-svg { width: 100%; height: auto } table { border-collapse: collapse } .wide { overflow-x: auto }
-td, th { padding: .25rem .9rem .25rem 0; text-align: left; border-bottom: 1px solid #dee2e6; white-space: nowrap }
-td.number { font-variant-numeric: tabular-nums } p.note { color: #495057 }
-"""
+from fewstep.runs.page import page, table
 
 
 def scores(
@@ -46,9 +39,7 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     for name, model in models.items():
         parts += [f"<h2>Inside {html.escape(name)}</h2>", *_inside(model)]
     parts += ["<h2>Settings</h2>", _settings(models)]
-    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>fewstep report</title><style>{_STYLE}</style>"
-    with writing(path):
-        path.write_text(page + "\n".join(parts) + "</html>\n")
+    write_text(path, page("fewstep report", parts))
     return path
 
 
@@ -60,7 +51,7 @@ def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     note = (
         f"{first['metric']} on {first['n_tasks']} tasks of {first['shots']} shots; ± is the 95 % interval over tasks."
     )
-    return _table(head, body) + f"<p class=note>{html.escape(note)}</p>"
+    return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
 
 
 def _inside(model: Model) -> list[str]:
@@ -77,7 +68,7 @@ def _inside(model: Model) -> list[str]:
         f"{report.updated_by_layer:.1%} as the mean of the layers' means, "
         f"{report.updated_by_parameter:.1%} weighted by parameters."
     )
-    return [_table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
+    return [table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
 
 
 def _settings(models: dict[str, Model]) -> str:
@@ -88,10 +79,4 @@ def _settings(models: dict[str, Model]) -> str:
         plain = {field.name: field.default for field in dataclasses.fields(Experiment)}
         given = [f"{key}={value}" for key, value in dataclasses.asdict(experiment).items() if value != plain[key]]
         body.append([name, model.step, ", ".join(given)])
-    return _table(["", "steps", "settings other than the defaults"], body)
-
-
-def _table(head: list[Any], body: list[list[Any]]) -> str:
-    cells = lambda row, tag: "".join(f"<{tag} class=number>{html.escape(str(cell))}</{tag}>" for cell in row)
-    lines = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
-    return f"<div class=wide><table><tr>{cells(head, 'th')}</tr>{lines}</table></div>"
+    return table(["", "steps", "settings other than the defaults"], body)

@@ -1,0 +1,165 @@
+"""Progress on stderr: a bar on a terminal, a line every ten seconds elsewhere."""
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from fewstep._train import Row
+from fewstep.cli._show import say
+from fewstep.runs import Progress
+
+_LINE_SECONDS = 10.0
+_OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]
+
+
+@contextmanager
+def show_progress(title: str) -> Iterator[Progress]:
+    """Step, rate, time left and loss: a bar on a terminal, a line every ten seconds elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(title)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
+    with Bar(*columns, TimeRemainingColumn(), TextColumn("{task.fields[loss]}"), console=console) as bar:
+        yield _on_bar(bar, title)
+
+
+def _on_bar(bar: Bar, title: str) -> Progress:
+    task, meter = bar.add_task(title, total=None, rate="compiling", loss=""), _Meter()
+
+    def begin(first: int, last: int) -> None:
+        bar.update(task, completed=first, total=last)
+
+    def step(number: int, row: Row | None) -> None:
+        bar.update(task, completed=number, rate=meter(number))
+        if row:
+            bar.update(task, loss=f"loss {_mean(row):.4g}")
+
+    return Progress(begin, step, lambda message: bar.console.print(message, highlight=False))
+
+
+def _lines(title: str) -> Progress:
+    meter, last = _Meter(), [0.0, 0]
+
+    def begin(first: int, total: int) -> None:
+        last[1] = total
+        if first < total:
+            say(f"{title}: step {first} of {total}, compiling")
+
+    def step(number: int, row: Row | None) -> None:
+        rate, now = meter(number), time.monotonic()
+        if row and now - last[0] > _LINE_SECONDS:
+            last[0] = now
+            left = (last[1] - number) / meter.value if meter.value else 0.0
+            say(f"{title}: step {number} of {last[1]}, {rate}, {left:.0f} s left, loss {_mean(row):.4g}")
+
+    return Progress(begin, step, say)
+
+
+@contextmanager
+def show_grid(title: str) -> Iterator[tuple[_OfCells, Callable[[str], None]]]:
+    """Progress over many trainings: which one, its step and rate, and the time left for all of them together.
+
+    Yields `cells(cells)`, which gives the progress of each by its number, and a function that says a remark.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield (lambda cells: partial(_of_cell, _Grid(title, cells), _say_seldom(), say)), say
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with Bar(*columns, TextColumn("{task.fields[state]}"), console=console) as bar:
+        task = bar.add_task(title, total=1.0, state="")
+        draw = lambda grid, label, state: bar.update(task, description=label, completed=grid.done, state=state)
+        remark = lambda message: bar.console.print(message, highlight=False)
+        yield (lambda cells: partial(_of_cell, _Grid(title, cells), draw, remark)), remark
+
+
+def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], None], number: int) -> Progress:
+    cell, meter = grid.cells[number], _Meter()
+    label = f"{grid.title} {number + 1}/{len(grid.cells)} {cell.name}"
+
+    def begin(first: int, last: int) -> None:
+        grid.begin(number, first)
+        draw(grid, label, f"step {first} of {last}, compiling")
+
+    def step(done: int, row: Row | None) -> None:
+        grid.reach(number, done)
+        state = f"step {done} of {cell.experiment.steps}, {meter(done)}, {grid.left} left in all"
+        draw(grid, label, state + (f", loss {_mean(row):.4g}" if row else ""))
+
+    return Progress(begin, step, remark)
+
+
+def _say_seldom() -> Callable[..., None]:
+    last = [-_LINE_SECONDS]
+
+    def draw(grid: "_Grid", label: str, state: str) -> None:
+        if time.monotonic() - last[0] > _LINE_SECONDS or state.endswith("compiling"):
+            last[0] = time.monotonic()
+            say(f"{label}: {state}")
+
+    return draw
+
+
+class _Grid:
+    """How much of a grid is done, and how long the rest will take, by the tasks drawn so far."""
+
+    def __init__(self, title: str, cells: Sequence[Any]) -> None:
+        self.title, self.cells, self.start = title, cells, time.monotonic()
+        self.work = [cell.experiment.steps * cell.experiment.meta_batch for cell in cells]
+        self.reached, self.found = 0.0, 0.0
+
+    def begin(self, number: int, first: int) -> None:
+        """Cells that were found finished, and steps of an earlier process, are no work of this one."""
+        before = sum(self.work[:number]) + first * self.cells[number].experiment.meta_batch
+        self.found += before - self.reached
+        self.reached = before
+
+    def reach(self, number: int, step: int) -> None:
+        """Notes the step that a cell has reached."""
+        self.reached = sum(self.work[:number]) + step * self.cells[number].experiment.meta_batch
+
+    @property
+    def done(self) -> float:
+        """The share of the work that is done."""
+        return self.reached / sum(self.work)
+
+    @property
+    def left(self) -> str:
+        """The time left."""
+        own = self.reached - self.found
+        seconds = (sum(self.work) - self.reached) * (time.monotonic() - self.start) / own if own > 0 else 0.0
+        return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+class _Meter:
+    """Steps a second: the median of the last calls, so that a validation or a save in between does not show."""
+
+    def __init__(self) -> None:
+        self.last: tuple[float, int] | None = None
+        self.rates: deque[float] = deque(maxlen=15)
+
+    def __call__(self, number: int) -> str:
+        now = time.monotonic()
+        if self.last is not None:
+            self.rates.append((number - self.last[1]) / max(now - self.last[0], 1e-9))
+        self.last = (now, number)
+        return f"{self.value:,.0f} steps/s" if self.value >= 10 else f"{self.value:.2f} steps/s"
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.rates) if self.rates else 0.0
+
+
+def _mean(row: Row) -> float:
+    whole = [loss for loss in row.loss if math.isfinite(loss)]
+    return sum(whole) / len(whole) if whole else math.nan

@@ -1,0 +1,12 @@
+"""Published results, each as one command: the paper's table beside ours."""
+
+from fewstep.reproduce import polynomial as polynomial
+from fewstep.reproduce import sinusoid as sinusoid
+from fewstep.reproduce import step_size as step_size
+from fewstep.reproduce._run import Watch as Watch
+from fewstep.reproduce._run import reproduce as reproduce
+from fewstep.reproduce._study import Cell as Cell
+from fewstep.reproduce._study import Scale as Scale
+from fewstep.reproduce._study import Study as Study
+
+STUDIES: dict[str, Study] = {study.name: study for study in (sinusoid.STUDY, step_size.STUDY, polynomial.STUDY)}

@@ -1,0 +1,148 @@
+"""The figures that studies share: adapted curves, error against inner steps, training curves."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fewstep.reproduce._figure import Figure, style
+from fewstep.reproduce._study import Cell, Judged
+
+_TASKS = ("#0072b2", "#d55e00", "#009e73")
+
+
+def adapted_curves(cells: list[Cell], judged: list[Judged], n_tasks: int = 2) -> Figure:
+    """One panel a cell: unseen tasks, the network before and after one step on their support."""
+    shown = [(cell, found["curves"][:n_tasks]) for cell, found in zip(cells, judged, strict=True) if found["curves"]]
+    data = [
+        (name(cell), task, part, x, y)
+        for cell, tasks in shown
+        for task, curve in enumerate(tasks)
+        for part, (xs, ys) in _parts(curve).items()
+        for x, y in zip(xs, ys, strict=True)
+    ]
+    return Figure(
+        "adapted-curves", "Unseen tasks, before and after one step",
+        "Grey: the true curve of each task. Dots: its support. Dotted: the network before; solid: after one step.",
+        [partial(_one_cell, cell, tasks) for cell, tasks in shown], ("model", "task", "part", "x", "y"), data,
+    )  # fmt: skip
+
+
+def _parts(curve: dict[str, list[float]]) -> dict[str, tuple[list[float], list[float]]]:
+    lines = {part: (curve["x"], curve[part]) for part in ("true", "before", "after")}
+    return {**lines, "support": (curve["support_x"], curve["support_y"])}
+
+
+def _one_cell(cell: Cell, tasks: list[dict[str, list[float]]], ax: Any) -> None:
+    for colour, curve in zip(_TASKS, tasks, strict=False):
+        ax.plot(curve["x"], curve["true"], color="#ced4da", linewidth=3.5)
+        ax.plot(curve["x"], curve["before"], color=colour, linewidth=1, linestyle=":")
+        ax.plot(curve["x"], curve["after"], color=colour, linewidth=1.6)
+        ax.scatter(curve["support_x"], curve["support_y"], color=colour, s=14, zorder=3)
+    heights = np.abs([curve["true"] for curve in tasks]).max() * 1.6
+    ax.set(title=name(cell), xlabel="x", ylim=(-heights, heights))
+
+
+def error_by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
+    """The error after 0 to 100 inner steps, all taken with the step size of the training."""
+    data: list[tuple[Any, ...]] = []
+    for cell, found in zip(cells, judged, strict=True):
+        rows = [row for row in found["errors"] if row["shots"] == cell.experiment.shots]
+        data += [
+            (name(cell), r["inner_steps"], r["mean"], r["interval95"], r["median"], r.get("diverged_tasks", 0))
+            for r in rows
+        ]
+    return Figure(
+        "error-by-inner-steps", "Does adaptation keep improving?",
+        "Mean squared error on unseen tasks against the number of inner steps, trained with one; the band is the 95 % "
+        "interval over tasks. A line that ends has tasks whose error is no longer finite.",
+        [partial(_lines, data, (0, 1, 2, 3), "inner steps", "symlog")],
+        ("model", "inner_steps", "mean", "interval95", "median", "diverged_tasks"), data,
+    )  # fmt: skip
+
+
+def training_curves(groups: dict[str, list[tuple[str, Judged]]]) -> Figure:
+    """One panel a group: the validation error against the outer step, the band from the best to the worst seed."""
+    groups = {title: group for title, group in groups.items() if group}
+    data = [
+        (title, label, point["step"], *_spread(point["errors"]))
+        for title, group in groups.items()
+        for label, found in group
+        for point in found["training"]
+    ]
+    return Figure(
+        "training-curves", "Training",
+        "Error on 200 fixed validation tasks after one step against the outer step: the mean over seeds, smoothed over "
+        "three points, and the band from the best to the worst seed.",
+        [partial(_training, title, [row[1:] for row in data if row[0] == title]) for title in groups],
+        ("panel", "model", "step", "mean", "best_seed", "worst_seed"), data,
+    )  # fmt: skip
+
+
+def _spread(errors: list[float]) -> tuple[float | None, float | None, float | None]:
+    whole = [error for error in errors if np.isfinite(error)]
+    return (float(np.mean(whole)), min(whole), max(whole)) if whole else (None, None, None)
+
+
+def _training(title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
+    for number, label in enumerate(dict.fromkeys(row[0] for row in data)):
+        steps, *lines = numbers([row[1:] for row in data if row[0] == label])
+        mean, low, high = (smooth(line) for line in lines)
+        ax.plot(steps, mean, label=label, **style(number))
+        ax.fill_between(steps, low, high, color=style(number)["color"], alpha=0.15, linewidth=0)
+    ax.set(title=title, xlabel="outer step", ylabel="mean squared error", yscale="log")
+    legend(ax)
+
+
+def _lines(data: list[tuple[Any, ...]], columns: tuple[int, int, int, int], xlabel: str, xscale: str, ax: Any) -> None:
+    """Lines with bands: the columns name the label, x, y and half the band's width."""
+    for number, label in enumerate(dict.fromkeys(row[columns[0]] for row in data)):
+        x, y, half = numbers([tuple(row[n] for n in columns[1:]) for row in data if row[columns[0]] == label])
+        ax.plot(x, y, marker="o", markersize=3, label=label, **style(number))
+        ax.fill_between(
+            x, np.maximum(y - half, y / 10), y + half, color=style(number)["color"], alpha=0.15, linewidth=0
+        )
+    ax.set(xlabel=xlabel, ylabel="mean squared error", yscale="log")
+    if xscale == "symlog":
+        ax.set_xscale("symlog", linthresh=1)
+        ax.set(xticks=(0, 1, 10, 100), xticklabels=("0", "1", "10", "100"), xlim=(-0.2, 130))
+    else:
+        ax.set_xscale(xscale)
+    legend(ax)
+
+
+def lines(data: list[tuple[Any, ...]], xlabel: str, xscale: str) -> Callable[[Any], None]:
+    """A panel of lines with bands from rows of label, x, y, half the band's width."""
+    return partial(_lines, data, (0, 1, 2, 3), xlabel, xscale)
+
+
+def numbers(rows: list[tuple[Any, ...]]) -> list[np.ndarray]:
+    """The columns as arrays, NaN for nothing."""
+    return [np.asarray([np.nan if x is None else x for x in column], float) for column in zip(*rows, strict=True)]
+
+
+def mean_training(found: Judged) -> tuple[np.ndarray, np.ndarray]:
+    """The steps of a training's validations, and the error there: the mean over seeds, smoothed."""
+    rows = [(point["step"], _spread(point["errors"])[0]) for point in found["training"]]
+    steps, errors = numbers(rows) if rows else (np.asarray([np.nan]), np.asarray([np.nan]))
+    return steps, smooth(errors)
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """The running mean of three."""
+    padded = np.concatenate([values[:1], values, values[-1:]])
+    return (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+
+
+def legend(ax: Any) -> None:
+    """A legend below the axes, small, in as many rows as it needs; none for axes on which all diverged."""
+    if not ax.get_legend_handles_labels()[0]:
+        return
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, columnspacing=1)
+
+
+def name(cell: Cell) -> str:
+    """A cell's label with its setting, where that tells it from others."""
+    told = [f"{key} {value:g}" for key, value in cell.setting.items() if key in ("alpha", "order")]
+    return ", ".join([cell.label, *told])

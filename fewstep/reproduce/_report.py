@@ -1,0 +1,95 @@
+"""The report of a study: its table and figures in one HTML file that needs nothing else."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+from fewstep.reproduce._figure import write_figure
+from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep.runs.files import write_text
+from fewstep.runs.page import page, table
+
+_LEGEND = (
+    "± is the 95 % interval over test tasks, each the mean over seeds; std is over seeds. A row meets the paper unless "
+    "it is worse by more than the 95 % interval of the difference. * marks what the paper does not have, beside the "
+    "paper's MT-net."
+)
+_COST_LEGEND = (
+    "Steps a second, compilation apart, measured with the methods taking turns; the paper has 2.1 for MT-net against "
+    "MAML. The last columns: when the error on the validation tasks, the mean over seeds, reaches MAML's final one, "
+    "and how long that takes at the speed of all seeds together."
+)
+
+
+def write_report(
+    folder: Path, study: Study, scale: Scale, cells: list[Cell], judged: list[Judged], speed: Judged,
+    result: dict[str, Any],
+) -> Path:  # fmt: skip
+    """Writes `report.html` and the figures' files; returns the report's path."""
+    mark = scale.describe() if scale.quick else ""
+    parts = [f"<h1>{html.escape(study.title)}</h1>"]
+    parts += [f"<p class=mark>{html.escape(mark.capitalize())}.</p>"] if mark else []
+    parts += [f"<p>{html.escape(text)}</p>" for text in (result["protocol"], study.reading)]
+    parts += [table(HEAD, table_rows(result["rows"])), f"<p class=note>{html.escape(_LEGEND)}</p>"]
+    if result.get("cost"):
+        head, body = cost_table(result["cost"])
+        parts += ["<h2>Cost and convergence</h2>", table(head, body), f"<p class=note>{html.escape(_COST_LEGEND)}</p>"]
+    parts += [write_figure(folder / "figures", figure, mark) for figure in study.figures(cells, judged, speed)]
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
+    parts.append(f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>")
+    write_text(folder / "report.html", page(f"{study.title}{' (quick run)' if mark else ''}", parts))
+    return folder / "report.html"
+
+
+HEAD = ["method", "setting", "ours", "std", "paper", ""]
+
+
+def table_rows(rows: list[Row]) -> list[list[str]]:
+    """The rows of the result as text."""
+    return [
+        [
+            row["method"] + (" *" if row["ours"] else ""),
+            _setting(row),
+            _with_interval(row["mean"], row["interval95"]) + _lost(row),
+            "-" if row["seed_std"] is None else _short(row["seed_std"], 3),
+            _with_interval(row["published"], row.get("published_interval95"), "-"),
+            row["verdict"],
+        ]
+        for row in rows
+    ]
+
+
+def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """The head and rows of the table of costs."""
+    head = ["method", "steps/s", "times MAML", "steps/s, all seeds", "times MAML", "steps to MAML's error", "seconds"]
+    keys = ("steps_per_second", "times_maml", "steps_per_second_all_seeds", "times_maml_all_seeds")
+    last = ("steps_to_maml_final_error", "seconds_to_maml_final_error")
+    return head, [[row["method"], *("-" if row[k] is None else _cost(row[k]) for k in keys + last)] for row in cost]
+
+
+def _cost(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+
+
+def _with_interval(mean: float | None, interval: float | None, nothing: str = "diverged") -> str:
+    if mean is None:
+        return nothing
+    return _short(mean, 3) + (f" ± {_short(interval, 3)}" if interval is not None else "")
+
+
+def _lost(row: Row) -> str:
+    lost = row.get("diverged_seeds") or 0
+    return f" ({lost} of {row['seeds']} seeds diverged)" if 0 < lost < row["seeds"] else ""
+
+
+def _short(value: Any, digits: int | None = None) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:g}" if digits is None else f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.4g}"
+
+
+def _setting(row: Row) -> str:
+    """The setting in words; what is measured is said where it is not the error."""
+    words = [f"{key.replace('_', '-')} {_short(value)}" for key, value in row["setting"].items()]
+    return ", ".join([*([row["metric"]] if row["metric"] != "mse" else []), *words])

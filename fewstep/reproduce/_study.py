@@ -1,0 +1,105 @@
+"""A study is a published table or figure as a grid of trainings, and what is made of them."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fewstep.reproduce._figure import Figure
+from fewstep.runs import Experiment
+
+INNER = (0, 1, 2, 3, 5, 10, 20, 30, 50, 100)
+Row = dict[str, Any]
+Judged = dict[str, Any]
+
+
+class Scale(NamedTuple):
+    """How large a study is run: the paper's size by default; `quick` leaves cells out and says so everywhere; `only`
+    names the cells to take."""
+
+    seeds: int = 5
+    seed: int = 0
+    steps: int = 60_000
+    n_tasks: int = 600
+    quick: bool = False
+    only: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """The scale in words."""
+        seeds = "one seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        size = f"{self.steps:,} steps, {seeds}, {self.n_tasks} test tasks"
+        return f"quick run, not the paper's size: {size}" if self.quick else size
+
+    @property
+    def inner_steps(self) -> tuple[int, ...]:
+        """The numbers of inner steps to judge after."""
+        return (0, 1, 10, 100) if self.quick else INNER
+
+    def experiment(self, method: str, tasks: str, **options: Any) -> Experiment:
+        """An experiment of this scale; validation on 200 tasks draws the training curves."""
+        every = max(1, self.steps // 60)
+        sizes = {"seeds": self.seeds, "seed": self.seed, "steps": self.steps, "log_every": every}
+        return Experiment(method, tasks, validate_every=every, validation_tasks=200, **(sizes | options))
+
+
+QUICK = Scale(seeds=1, steps=1500, n_tasks=100, quick=True)
+
+
+class Cell(NamedTuple):
+    """One training of a grid: its folder's name, the method as people call it, its setting; `ours` is not in a paper.
+
+    `shots` and `steps` are what it is judged with, beside its own number of shots after one step.
+    """
+
+    name: str
+    label: str
+    setting: dict[str, Any]
+    experiment: Experiment
+    ours: bool = False
+    shots: tuple[int, ...] = ()
+    steps: tuple[int, ...] = (0, 1, 10)
+
+
+class Study(NamedTuple):
+    """A published result: `cells(scale)` to train, then `rows` for the table and `figures` for the report.
+
+    `rows(cells, judged)`, `figures(cells, judged, speed)` and `cost(cells, judged, speed)` get the cells and what was
+    measured of each, in the same order; `speed` is what was measured of all side by side, for studies with a `cost`.
+    """
+
+    name: str
+    title: str
+    protocol: str
+    reading: str
+    cells: Callable[[Scale], list[Cell]]
+    rows: Callable[[list[Cell], list[Judged]], list[Row]]
+    figures: Callable[[list[Cell], list[Judged], Judged], list[Figure]]
+    cost: Callable[[list[Cell], list[Judged], Judged], list[Row]] | None = None
+
+
+def verdict(mean: float | None, interval: float, published: tuple[float, float] | None) -> str:
+    """`meets` unless ours is worse than the paper's by more than the 95 % interval of the difference."""
+    if mean is None:
+        return "diverged"
+    if published is None:
+        return ""
+    return "meets" if mean <= published[0] + (interval**2 + published[1] ** 2) ** 0.5 else "misses"
+
+
+def error_row(cell: Cell, judged: Judged, shots: int, published: tuple[float, float] | None) -> Row:
+    """The row of one cell's error after one step, beside the paper's."""
+    found: Row = next((row for row in judged["errors"] if (row["shots"], row["inner_steps"]) == (shots, 1)), {})
+    mean, interval = found.get("mean"), found.get("interval95") or 0.0
+    return {
+        "method": cell.label,
+        "setting": {**cell.setting, "shots": shots},
+        "metric": "mse",
+        "mean": mean,
+        "interval95": found.get("interval95"),
+        "seed_std": found.get("seed_std"),
+        "seeds": cell.experiment.seeds,
+        "diverged_seeds": judged["diverged_seeds"],
+        "published": published[0] if published else None,
+        "published_interval95": published[1] if published else None,
+        "verdict": verdict(mean, interval, published),
+        "ours": cell.ours,
+        "seconds": judged["seconds"],
+    }

@@ -1,0 +1,237 @@
+"""The reproductions, as real commands at a tiny size; a grid that is stopped and resumed; the report in a browser."""
+
+import csv
+import html
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fewstep.cli import main
+from fewstep.reproduce import STUDIES, Scale
+from fewstep.reproduce._grid import run_cell
+from fewstep.reproduce._run import command
+from fewstep.reproduce._study import Cell, error_row, verdict
+from fewstep.runs.train import silent
+
+TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
+GRIDS = {
+    "sinusoid": (
+        ["maml", "mtnet"], 6,
+        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves", "cost"},
+    ),
+    "step-size": (["maml-1", "tnet-1"], 2, {"error-by-alpha", "training-curves", "adapted-curves"}),
+    "polynomial": (
+        ["order-0", "order-2"], 8,
+        {"updated-fraction", "updated-by-layer", "adapted-curves", "error-by-inner-steps", "training-curves"},
+    ),
+}  # fmt: skip
+CHROMIUM = shutil.which("chromium")
+PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+
+pytestmark = pytest.mark.xdist_group("reproduce")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Each study's folder and what its command printed, made when first asked for."""
+    found = {}
+
+    def get(name, capsys):
+        if name not in found:
+            out = tmp_path_factory.mktemp("reproduce") / name
+            assert main(["reproduce", name, *TINY, "--only", *GRIDS[name][0], "--out", str(out), "--json"]) == 0
+            found[name] = out, json.loads(capsys.readouterr().out)
+        return found[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_result_has_the_shape_that_scripts_rely_on(name, made, capsys):
+    out, result = made(name, capsys)
+    assert result["name"] == name
+    assert result["quick"] is True
+    assert "quick run" in result["protocol"]
+    assert len(result["rows"]) == GRIDS[name][1]
+    fixed = {
+        "method",
+        "setting",
+        "metric",
+        "mean",
+        "interval95",
+        "seed_std",
+        "seeds",
+        "published",
+        "verdict",
+        "seconds",
+    }
+    assert all(fixed <= row.keys() for row in result["rows"])
+    assert all(row["mean"] is not None and row["seconds"] > 0 for row in result["rows"])
+    assert Path(result["report"]) == out / "report.html"
+    stored = json.loads((out / "result.json").read_text())
+    assert stored["rows"] == result["rows"]
+    assert stored["command"] == f"fewstep reproduce {name} --quick --steps 12 --n-tasks 4 --only " + " ".join(
+        GRIDS[name][0]
+    )
+    assert {"jax", "numpy", "fewstep", "python"} <= stored["versions"].keys()
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
+    out, _ = made(name, capsys)
+    page = (out / "report.html").read_text()
+    assert {path.stem for path in (out / "figures").glob("*.png")} == GRIDS[name][2]
+    for figure in GRIDS[name][2]:
+        assert f'<figure id="{figure}">' in page
+        with (out / "figures" / f"{figure}.csv").open(newline="") as file:
+            head, *rows = list(csv.reader(file))
+        assert rows, figure
+        assert all(len(row) == len(head) and row[-1] == "quick" for row in rows)
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert html.escape("Quick run, not the paper's size") in page
+
+
+def test_sinusoid_tells_the_cost(made, capsys):
+    _, result = made("sinusoid", capsys)
+    maml, mtnet = result["cost"]
+    assert maml["times_maml"] == 1
+    assert mtnet["times_maml"] > 0
+    assert maml["steps_to_maml_final_error"] <= 12
+
+
+def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
+    out, first = made("step-size", capsys)
+    again = ["reproduce", "step-size", *TINY, "--only", *GRIDS["step-size"][0], "--out", str(out)]
+    assert main(again) == 2
+    assert "--resume" in capsys.readouterr().err
+    before = _times(out)
+    assert main([*again, "--resume"]) == 0
+    shown = capsys.readouterr()
+    assert "MAML" in shown.out
+    assert "Quick run" in shown.err
+    assert _times(out) == before
+    assert json.loads((out / "result.json").read_text())["rows"] == first["rows"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["sinusiod"], "Did you mean 'sinusoid'?"),
+        (["sinusoid", "--only", "mtnt"], "Did you mean 'mtnet'?"),
+        (["sinusoid", "--seeds", "0"], "--seeds is 0"),
+        (["sinusoid", "--steps", "0"], "--steps is 0"),
+        (["sinusoid", "--n-tasks", "1"], "--n-tasks is 1"),
+    ],
+)
+def test_mistakes_are_said_before_a_folder_is_made(given, said, tmp_path, capsys):
+    assert main(["reproduce", *given, "--out", str(tmp_path / "x")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_another_study_in_the_folder_is_kept(made, capsys, tmp_path):
+    out, _ = made("step-size", capsys)
+    assert main(["reproduce", "polynomial", *TINY, "--out", str(out), "--resume"]) == 2
+    assert "study is step-size there and polynomial here" in capsys.readouterr().err
+    (tmp_path / "mine").write_text("something else")
+    assert main(["reproduce", "polynomial", *TINY, "--out", str(tmp_path), "--overwrite"]) == 2
+    assert (tmp_path / "mine").exists()
+
+
+def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
+    out = tmp_path / "grid"
+    start = [sys.executable, "-m", "fewstep", "reproduce", "step-size", "--quick", "--steps", "4000", "--n-tasks", "4"]
+    start += ["--only", "maml-1", "maml-0.01", "--out", str(out)]
+    process = subprocess.Popen(start, env=PLAIN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    second = out / "cells" / "maml-0.01" / "metrics.csv"
+    deadline = time.monotonic() + 120
+    while not (second.exists() and len(second.read_text().splitlines()) > 2) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "--resume" in said
+    finished = {name: time for name, time in _times(out).items() if "maml-1/" in name}
+    assert any("judged.json" in name for name in finished)
+    assert not (out / "cells" / "maml-0.01" / "trained.json").exists()
+    ended = subprocess.run([*start, "--resume", "--json"], env=PLAIN, capture_output=True, text=True, check=True)
+    assert "Going on from step" in ended.stderr
+    assert len(json.loads(ended.stdout)["rows"]) == 2
+    assert {name: time for name, time in _times(out).items() if "maml-1/" in name} == finished
+
+
+def test_a_cell_that_diverges_is_a_result(tmp_path):
+    experiment = Scale(seeds=2, steps=5).experiment("maml", "sinusoid", inner_lr=1e30, hidden=(4,))
+    cell = Cell("wild", "MAML", {"alpha": 1e30}, experiment)
+    judged = run_cell(tmp_path, cell, silent(), 4)
+    assert judged["diverged_at"] == 1
+    row = error_row(cell, judged, 10, (171.92, 25.04))
+    assert row["mean"] is None
+    assert row["verdict"] == "diverged"
+    assert row["diverged_seeds"] == 2
+
+
+def test_verdicts():
+    assert verdict(0.5, 0.05, (0.49, 0.05)) == "meets"
+    assert verdict(0.7, 0.05, (0.49, 0.05)) == "misses"
+    assert verdict(0.2, 0.05, None) == ""
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_the_full_grid_is_the_papers(study):
+    cells = study.cells(Scale())
+    assert (
+        len({cell.name for cell in cells})
+        == len(cells)
+        == {"sinusoid": 9, "step-size": 18, "polynomial": 3}[study.name]
+    )
+    assert command(study, Scale()) == f"fewstep reproduce {study.name}"
+    for cell in cells:
+        found = cell.experiment
+        assert (found.steps, found.seeds, found.shots, found.queries) == (60_000, 5, 10, 10)
+        assert found.meta_batch == 4 or cell.ours
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_report_in_a_browser(name, width, made, capsys, browser):
+    out, _ = made(name, capsys)
+    page, noise = browser.new_page(viewport={"width": width, "height": 900}), []
+    page.on("console", lambda message: noise.append(message.text))
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.on("requestfailed", lambda request: noise.append(request.url))
+    page.goto((out / "report.html").as_uri())
+    assert noise == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for figure in GRIDS[name][2]:
+        boxes = [drawing.bounding_box() for drawing in page.locator(f"#{figure} svg").all()]
+        assert boxes
+        assert all(box["width"] >= 280 and box["height"] >= 180 for box in boxes), figure
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes), figure
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('p, td, figcaption')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 12
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def _times(folder):
+    return {str(path): path.stat().st_mtime_ns for path in folder.glob("cells/*/*") if path.is_file()}
