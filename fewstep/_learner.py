@@ -15,6 +15,7 @@ from fewstep._rule import Flat, Meta, Rule, chain
 
 Loss = Callable[[Any, Batch], Float[Array, ""]]
 InnerLoss = Callable[[Meta, Any, Batch], Float[Array, ""]]
+_BATCHES = 2**31 - 1  # a number that no link of a chain has: what the rule draws and the minibatches never meet
 
 
 class Adapted(NamedTuple):
@@ -78,8 +79,7 @@ def gradient_learner(
         first_order: bool = False, minibatch: int | None = None,
     ) -> Adapted:  # fmt: skip
         asked = _asked(steps)
-        of_rule, of_batches = jax.random.split(key)
-        optimiser = rule.update(layers, meta, of_rule)
+        optimiser, of_batches = rule.update(layers, meta, key), jax.random.fold_in(key, _BATCHES)
 
         def step(carry: tuple[Flat, Any], number: Array) -> tuple[tuple[Flat, Any], None]:
             fast, memory = carry

@@ -80,7 +80,8 @@ def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds
     def begin(seeds: Int[Array, " seeds"]) -> TrainState:
         keys, none = jax.vmap(jax.random.key)(seeds), jnp.zeros_like(seeds)
         meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))(keys)
-        best = Best(meta, jnp.full(len(seeds), jnp.inf), none, none)
+        # The type is given, because a weak one would be another after a validation and all would compile again.
+        best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
         return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
 
     state = jax.jit(begin, compiler_options=quick())(jnp.asarray(seeds))

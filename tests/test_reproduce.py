@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fewstep import Experiment
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES, Scale
+from fewstep.reproduce import STUDIES, Scale, sinusoid
+from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._grid import run_cell
 from fewstep.reproduce._run import command
+from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, error_row, verdict
 from fewstep.runs.train import silent
 
@@ -24,9 +27,9 @@ TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
 GRIDS = {
     "sinusoid": (
         ["maml", "mtnet"], 6,
-        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves", "cost"},
+        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves"},
     ),
-    "step-size": (["maml-1", "tnet-1"], 2, {"error-by-alpha", "training-curves", "adapted-curves"}),
+    "step-size": (["maml-1", "tnet-0.01"], 2, {"error-by-alpha", "training-curves", "adapted-curves"}),
     "polynomial": (
         ["order-0", "order-2"], 8,
         {"updated-fraction", "updated-by-layer", "adapted-curves", "error-by-inner-steps", "training-curves"},
@@ -101,9 +104,19 @@ def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
 def test_sinusoid_tells_the_cost(made, capsys):
     _, result = made("sinusoid", capsys)
     maml, mtnet = result["cost"]
-    assert maml["times_maml"] == 1
-    assert mtnet["times_maml"] > 0
     assert maml["steps_to_maml_final_error"] <= 12
+    assert mtnet["method"] == "MT-net"
+    assert mtnet["steps_per_second_all_seeds"] > 0
+
+
+def test_speed_is_measured_side_by_side(tmp_path):
+    some = {name: Experiment(name, "sinusoid", hidden=(4,), seeds=2) for name in ("maml", "mtnet")}
+    found = measure(some, silent().say, repeats=2)
+    assert found["maml"]["times_the_first"] == 1
+    assert all(row["lowest"] <= row["steps_per_second"] <= row["highest"] for row in found.values())
+    (figure,) = [made for made in sinusoid.figures([], [], {"alone": found, "together": found}) if made.name == "cost"]
+    write_figure(tmp_path, figure, "")
+    assert (tmp_path / "cost.png").exists()
 
 
 def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
@@ -190,7 +203,7 @@ def test_the_full_grid_is_the_papers(study):
     assert (
         len({cell.name for cell in cells})
         == len(cells)
-        == {"sinusoid": 9, "step-size": 18, "polynomial": 3}[study.name]
+        == {"sinusoid": 10, "step-size": 18, "polynomial": 3}[study.name]
     )
     assert command(study, Scale()) == f"fewstep reproduce {study.name}"
     for cell in cells:

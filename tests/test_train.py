@@ -73,6 +73,13 @@ def test_one_program_serves_every_number_of_steps():
     assert int(state.step) == 23
 
 
+def test_a_validation_changes_no_type_that_would_compile_again():
+    made, types = small(), lambda tree: [(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(tree)]
+    before = first_state(made, optax.adam(1e-3), [0, 1])
+    judge = fewstep.make_validate(made, SINE, losses.squared_error, n_tasks=4, inner_steps=1, seed=0)
+    assert types(jax.eval_shape(judge, before, SINE.data)[0]) == types(before)
+
+
 def test_log_rows_are_means_over_their_steps():
     trained = fewstep.train(small(), SINE, steps=20, log_every=5, seed=[0, 1])
     assert [row.step for row in trained.log] == [5, 10, 15, 20]

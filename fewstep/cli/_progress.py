@@ -93,7 +93,7 @@ def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], N
 
     def step(done: int, row: Row | None) -> None:
         grid.reach(number, done)
-        state = f"step {done} of {cell.experiment.steps}, {meter(done)}, {grid.left} left in all"
+        state = f"step {done} of {cell.experiment.steps}, {meter(done)}, {grid.left}"
         draw(grid, label, state + (f", loss {_mean(row):.4g}" if row else ""))
 
     return Progress(begin, step, remark)
@@ -135,10 +135,12 @@ class _Grid:
 
     @property
     def left(self) -> str:
-        """The time left."""
+        """The time left; not told before a fiftieth of a cell is done, while compiling is nearly all there was."""
         own = self.reached - self.found
-        seconds = (sum(self.work) - self.reached) * (time.monotonic() - self.start) / own if own > 0 else 0.0
-        return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+        if own < min(self.work) / 50:
+            return "time unknown"
+        seconds = (sum(self.work) - self.reached) * (time.monotonic() - self.start) / own
+        return f"{seconds / 60:.0f} min left in all" if seconds >= 120 else f"{seconds:.0f} s left in all"
 
 
 class _Meter:

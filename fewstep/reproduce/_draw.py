@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._study import Cell, Judged
+from fewstep.reproduce._study import Cell, Judged, name
 
 _TASKS = ("#0072b2", "#d55e00", "#009e73")
 
@@ -140,9 +140,3 @@ def legend(ax: Any) -> None:
     if not ax.get_legend_handles_labels()[0]:
         return
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, columnspacing=1)
-
-
-def name(cell: Cell) -> str:
-    """A cell's label with its setting, where that tells it from others."""
-    told = [f"{key} {value:g}" for key, value in cell.setting.items() if key in ("alpha", "order")]
-    return ", ".join([cell.label, *told])

@@ -110,7 +110,7 @@ def _inside(model: Model, number: int) -> dict[str, object]:
 def _curves(model: Model, n_tasks: int = 3) -> list[dict[str, list[float]]]:
     """Unseen tasks: the true curve, the support, and the first seed's network before and after one step."""
     learner, meta = model.built.learner, model.whole[0]
-    tasks = model.built.tasks(model.run.experiment.shots, 200)
+    tasks = model.built.tasks(model.run.experiment.shots, 100)
 
     def one(key: jax.Array) -> tuple[jax.Array, ...]:
         support, query = tasks.sample(tasks.data, key)

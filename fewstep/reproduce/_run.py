@@ -14,7 +14,7 @@ from fewstep._errors import FewstepError, unknown
 from fewstep.reproduce._grid import train_all
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
-from fewstep.reproduce._study import QUICK, Cell, Judged, Scale, Study
+from fewstep.reproduce._study import QUICK, Cell, Judged, Row, Scale, Study, name
 from fewstep.runs import Progress
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.run import writing
@@ -45,7 +45,7 @@ def reproduce(
         judged = train_all(folder, cells, scale.n_tasks, watch.cells(cells))
         if judged is None:
             return None
-        speed = _speed(study, folder, cells, scale, watch) if study.cost else {}
+        speed = _speed(study, folder, cells, scale, watch) if study.cost and not scale.quick else {}
         result = finite(_result(study, scale, cells, judged, speed))
         result["report"] = str(write_report(folder, study, scale, cells, judged, speed, result))
     finally:
@@ -58,9 +58,9 @@ def reproduce(
 def _cells(study: Study, scale: Scale) -> list[Cell]:
     cells = study.cells(scale)
     names = [cell.name for cell in cells]
-    for name in scale.only:
-        if name not in names:
-            raise unknown(f"cell of {study.name}", name, names)
+    for asked in scale.only:
+        if asked not in names:
+            raise unknown(f"cell of {study.name}", asked, names)
     return [cell for cell in cells if not scale.only or cell.name in scale.only]
 
 
@@ -110,13 +110,10 @@ def _speed(study: Study, folder: Path, cells: list[Cell], scale: Scale, watch: W
     """The speed of the methods side by side, with one seed and with all; measured once."""
     if (known := read_json(folder / "speed.json")) is not None:
         return known
-    plain = {
-        cell.label: cell.experiment for cell in cells if cell.experiment.meta_batch == cells[0].experiment.meta_batch
-    }
+    plain = {name(cell): cell.experiment for cell in cells if not cell.setting}
     alone = {label: dataclasses.replace(experiment, seeds=1) for label, experiment in plain.items()}
-    repeats = 2 if scale.quick else 7
-    speed = {"alone": measure(alone, watch.say, repeats)}
-    speed["together"] = speed["alone"] if scale.seeds == 1 else measure(plain, watch.say, repeats)
+    speed = {"alone": measure(alone, watch.say)}
+    speed["together"] = speed["alone"] if scale.seeds == 1 else measure(plain, watch.say)
     write_json(folder / "speed.json", speed)
     return speed
 
@@ -127,7 +124,7 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
         "protocol": f"{study.protocol} This run: {scale.describe()}.",
         "quick": scale.quick,
         "scale": scale._asdict(),
-        "rows": study.rows(cells, judged),
+        "rows": _rows(study, scale, cells, judged),
         **({"cost": study.cost(cells, judged, speed)} if study.cost else {}),
         "command": command(study, scale),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
@@ -136,14 +133,20 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
     }
 
 
+def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -> list[Row]:
+    """The study's rows; a quick run is not held against the paper."""
+    rows = study.rows(cells, judged)
+    return [row | {"verdict": "quick"} if scale.quick and row["verdict"] else row for row in rows]
+
+
 def command(study: Study, scale: Scale) -> str:
     """The command that makes this result."""
     plain = QUICK if scale.quick else Scale()
     text = lambda value: " ".join(value) if isinstance(value, tuple) else str(value)
     given = [
-        f"--{name.replace('_', '-')} {text(value)}"
-        for name, value in scale._asdict().items()
-        if value != getattr(plain, name)
+        f"--{option.replace('_', '-')} {text(value)}"
+        for option, value in scale._asdict().items()
+        if value != getattr(plain, option)
     ]
     return " ".join([f"fewstep reproduce {study.name}", *(["--quick"] if scale.quick else []), *given])
 

@@ -14,7 +14,7 @@ from fewstep.runs.experiment import Experiment
 _SECONDS = 0.6
 
 
-def measure(experiments: dict[str, Experiment], say: Callable[[str], None], repeats: int = 5) -> dict[str, Any]:
+def measure(experiments: dict[str, Experiment], say: Callable[[str], None], repeats: int = 9) -> dict[str, Any]:
     """For each label the median, lowest and highest steps a second, the seconds to compile, and the ratio of its time
     to the first label's, taken turn by turn."""
     timed = {}

@@ -40,7 +40,7 @@ class Scale(NamedTuple):
         return Experiment(method, tasks, validate_every=every, validation_tasks=200, **(sizes | options))
 
 
-QUICK = Scale(seeds=1, steps=1500, n_tasks=100, quick=True)
+QUICK = Scale(seeds=1, steps=5000, n_tasks=100, quick=True)
 
 
 class Cell(NamedTuple):
@@ -73,6 +73,11 @@ class Study(NamedTuple):
     rows: Callable[[list[Cell], list[Judged]], list[Row]]
     figures: Callable[[list[Cell], list[Judged], Judged], list[Figure]]
     cost: Callable[[list[Cell], list[Judged], Judged], list[Row]] | None = None
+
+
+def name(cell: Cell) -> str:
+    """A cell's label with its setting."""
+    return ", ".join([cell.label, *(f"{key.replace('_', '-')} {value:g}" for key, value in cell.setting.items())])
 
 
 def verdict(mean: float | None, interval: float, published: tuple[float, float] | None) -> str:

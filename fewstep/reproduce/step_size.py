@@ -16,11 +16,11 @@ TABLE = (
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Each method at each step size; a quick run takes every other size."""
+    """Each method at each step size; a quick run takes two of the sizes."""
     return [
         Cell(f"{method}-{alpha:g}", label, {"alpha": alpha}, scale.experiment(method, "sinusoid", inner_lr=alpha))
         for label, method, _ in TABLE
-        for alpha in (ALPHAS[1::2] if scale.quick else ALPHAS)
+        for alpha in ((1.0, 0.01) if scale.quick else ALPHAS)
     ]
 
 

@@ -1,0 +1,69 @@
+"""Takes finished reproductions into benchmarks/results, and writes their tables into docs/reproductions.md.
+
+fewstep reproduce sinusoid && python benchmarks/publish.py runs/reproduce-sinusoid
+python benchmarks/publish.py               only writes the tables again, from what is committed
+"""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from fewstep.reproduce._report import HEAD, cost_table, table_rows
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions.md"
+
+
+def take(folder: Path) -> None:
+    """Copies a reproduction's result, figures and their data; a quick one is refused."""
+    result = json.loads((folder / "result.json").read_text())
+    if result["quick"] or result["scale"]["only"]:
+        raise SystemExit(f"{folder} is not a full reproduction.")
+    home = RESULTS / result["name"]
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    for path in sorted((folder / "figures").iterdir()):
+        shutil.copy(path, home)
+    result["report"] = "report.html"
+    (home / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def with_tables(page: str) -> str:
+    """The page with the tables of all committed results between its marks."""
+    for path in sorted(RESULTS.glob("*/result.json")):
+        result = json.loads(path.read_text())
+        page = _between(page, result["name"], _table(HEAD, table_rows(result["rows"])) + "\n\n" + _source(result))
+        if result.get("cost"):
+            page = _between(page, f"{result['name']} cost", _table(*cost_table(result["cost"])))
+    return page
+
+
+def _between(page: str, name: str, text: str) -> str:
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.S)
+    if not marked.search(page):
+        raise SystemExit(f"{PAGE.name} has no place for {name!r}: it needs <!-- {name} --> and <!-- end -->.")
+    return marked.sub(lambda found: found[1] + text + found[2], page)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    cells = lambda row: "| " + " | ".join(row) + " |"
+    return "\n".join([cells(head), "|" + "---|" * len(head), *map(cells, rows)])
+
+
+def _source(result: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    minutes = result["total_seconds"] / 60
+    return (
+        f"`{result['command']}`, {minutes:.0f} minutes on 2 cores, seeds {result['scale']['seed']} to "
+        f"{result['scale']['seed'] + result['scale']['seeds'] - 1}, {versions}, commit {str(result['commit'])[:10]}: "
+        f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
+    )
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        take(Path(argument))
+    PAGE.write_text(with_tables(PAGE.read_text()))
