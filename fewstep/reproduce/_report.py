@@ -61,11 +61,18 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
 
 
 def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """The head and rows of the table of costs."""
-    head = ["method", "steps/s", "times MAML", "steps/s, all seeds", "times MAML", "steps to MAML's error", "seconds"]
-    keys = ("steps_per_second", "times_maml", "steps_per_second_all_seeds", "times_maml_all_seeds")
-    last = ("steps_to_maml_final_error", "seconds_to_maml_final_error")
-    return head, [[row["method"], *("-" if row[k] is None else _cost(row[k]) for k in keys + last)] for row in cost]
+    """The head and rows of the table of costs, without the columns that were not measured."""
+    columns = {
+        "steps/s": "steps_per_second",
+        "times MAML": "times_maml",
+        "steps/s, all seeds": "steps_per_second_all_seeds",
+        "times MAML, all seeds": "times_maml_all_seeds",
+        "steps to MAML's error": "steps_to_maml_final_error",
+        "seconds to it": "seconds_to_maml_final_error",
+    }
+    told = {title: key for title, key in columns.items() if any(row[key] is not None for row in cost)}
+    body = [[row["method"], *("-" if row[key] is None else _cost(row[key]) for key in told.values())] for row in cost]
+    return ["method", *told], body
 
 
 def _cost(value: float) -> str:
@@ -91,5 +98,8 @@ def _short(value: Any, digits: int | None = None) -> str:
 
 def _setting(row: Row) -> str:
     """The setting in words; what is measured is said where it is not the error."""
-    words = [f"{key.replace('_', '-')} {_short(value)}" for key, value in row["setting"].items()]
+    words = [
+        f"{value} shots" if key == "shots" else f"{key.replace('_', '-')} {_short(value)}"
+        for key, value in row["setting"].items()
+    ]
     return ", ".join([*([row["metric"]] if row["metric"] != "mse" else []), *words])
