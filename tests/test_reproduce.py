@@ -29,7 +29,10 @@ GRIDS = {
         ["maml", "mtnet"], 6,
         {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves"},
     ),
-    "step-size": (["maml-1", "tnet-0.01"], 2, {"error-by-alpha", "training-curves", "adapted-curves"}),
+    "step-size": (
+        ["maml-1", "tnet-0.01"], 2,
+        {"error-by-alpha", "error-by-inner-steps", "training-curves", "adapted-curves"},
+    ),
     "polynomial": (
         ["order-0", "order-2"], 8,
         {"updated-fraction", "updated-by-layer", "adapted-curves", "error-by-inner-steps", "training-curves"},

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._study import Cell, Judged, name
+from fewstep.reproduce._study import SHOTS, Cell, Judged, name
 
+Groups = dict[str, list[tuple[str, Judged]]]
 _TASKS = ("#0072b2", "#d55e00", "#009e73")
 
 
@@ -44,25 +45,26 @@ def _one_cell(cell: Cell, tasks: list[dict[str, list[float]]], ax: Any) -> None:
     ax.set(title=name(cell), xlabel="x", ylim=(-heights, heights))
 
 
-def error_by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
-    """The error after 0 to 100 inner steps, all taken with the step size of the training."""
-    data: list[tuple[Any, ...]] = []
-    for cell, found in zip(cells, judged, strict=True):
-        rows = [row for row in found["errors"] if row["shots"] == cell.experiment.shots]
-        data += [
-            (name(cell), r["inner_steps"], r["mean"], r["interval95"], r["median"], r.get("diverged_tasks", 0))
-            for r in rows
-        ]
+def error_by_inner_steps(groups: Groups) -> Figure:
+    """One panel a group: the error after 0 to 100 inner steps, all taken with the step size of the training."""
+    groups = {title: group for title, group in groups.items() if group}
+    data = [
+        (title, label, row["inner_steps"], row["mean"], row["interval95"], row["median"], row.get("diverged_tasks", 0))
+        for title, group in groups.items()
+        for label, found in group
+        for row in found["errors"]
+        if row["shots"] == SHOTS
+    ]
     return Figure(
         "error-by-inner-steps", "Does adaptation keep improving?",
         "Mean squared error on unseen tasks against the number of inner steps, trained with one; the band is the 95 % "
         "interval over tasks. A line that ends has tasks whose error is no longer finite.",
-        [partial(_lines, data, (0, 1, 2, 3), "inner steps", "symlog")],
-        ("model", "inner_steps", "mean", "interval95", "median", "diverged_tasks"), data,
+        [titled(title, [row[1:5] for row in data if row[0] == title], "inner steps", "symlog") for title in groups],
+        ("panel", "model", "inner_steps", "mean", "interval95", "median", "diverged_tasks"), data,
     )  # fmt: skip
 
 
-def training_curves(groups: dict[str, list[tuple[str, Judged]]]) -> Figure:
+def training_curves(groups: Groups) -> Figure:
     """One panel a group: the validation error against the outer step, the band from the best to the worst seed."""
     groups = {title: group for title, group in groups.items() if group}
     data = [
@@ -95,14 +97,23 @@ def _training(title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
     legend(ax)
 
 
-def _lines(data: list[tuple[Any, ...]], columns: tuple[int, int, int, int], xlabel: str, xscale: str, ax: Any) -> None:
-    """Lines with bands: the columns name the label, x, y and half the band's width."""
-    for number, label in enumerate(dict.fromkeys(row[columns[0]] for row in data)):
-        x, y, half = numbers([tuple(row[n] for n in columns[1:]) for row in data if row[columns[0]] == label])
+def titled(title: str, data: list[tuple[Any, ...]], xlabel: str, xscale: str) -> Callable[[Any], None]:
+    """A panel of `lines` with a title."""
+
+    def panel(ax: Any) -> None:
+        lines(data, xlabel, xscale, ax)
+        ax.set_title(title)
+
+    return panel
+
+
+def lines(data: list[tuple[Any, ...]], xlabel: str, xscale: str, ax: Any) -> None:
+    """Lines with bands on logarithmic axes, from rows of label, x, y and half the band's width."""
+    for number, label in enumerate(dict.fromkeys(row[0] for row in data)):
+        x, y, half = numbers([row[1:] for row in data if row[0] == label])
+        low = np.maximum(y - half, y / 10)  # a band that reaches 0 has no place on a logarithmic axis
         ax.plot(x, y, marker="o", markersize=3, label=label, **style(number))
-        ax.fill_between(
-            x, np.maximum(y - half, y / 10), y + half, color=style(number)["color"], alpha=0.15, linewidth=0
-        )
+        ax.fill_between(x, low, y + half, color=style(number)["color"], alpha=0.15, linewidth=0)
     ax.set(xlabel=xlabel, ylabel="mean squared error", yscale="log")
     if xscale == "symlog":
         ax.set_xscale("symlog", linthresh=1)
@@ -110,11 +121,6 @@ def _lines(data: list[tuple[Any, ...]], columns: tuple[int, int, int, int], xlab
     else:
         ax.set_xscale(xscale)
     legend(ax)
-
-
-def lines(data: list[tuple[Any, ...]], xlabel: str, xscale: str) -> Callable[[Any], None]:
-    """A panel of lines with bands from rows of label, x, y, half the band's width."""
-    return partial(_lines, data, (0, 1, 2, 3), xlabel, xscale)
 
 
 def numbers(rows: list[tuple[Any, ...]]) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from fewstep.reproduce._figure import Figure
 from fewstep.runs import Experiment
 
+SHOTS = 10  # of every training here
 INNER = (0, 1, 2, 3, 5, 10, 20, 30, 50, 100)
 Row = dict[str, Any]
 Judged = dict[str, Any]

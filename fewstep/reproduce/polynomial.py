@@ -7,7 +7,7 @@ import numpy as np
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, training_curves
 from fewstep.reproduce._figure import PALETTE, Figure
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, error_row
+from fewstep.reproduce._study import SHOTS, Cell, Judged, Row, Scale, Study, error_row
 
 ORDERS = (0, 1, 2)
 AVERAGES = {
@@ -39,7 +39,7 @@ def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
                 row["verdict"] = "meets" if row["mean"] > before else "misses"
             before = row["mean"]
             made.append(row)
-    return made + [error_row(cell, found, 10, None) for cell, found in zip(cells, judged, strict=True)]
+    return made + [error_row(cell, found, SHOTS, None) for cell, found in zip(cells, judged, strict=True)]
 
 
 def _fraction(cell: Cell, found: Judged, average: str) -> Row:
@@ -68,7 +68,7 @@ def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figu
         _by_order(cells, judged),
         _by_layer(cells, judged),
         adapted_curves(cells, judged, 3),
-        error_by_inner_steps(cells, judged),
+        error_by_inner_steps({"MT-net": labelled}),
         training_curves({"MT-net": labelled}),
     ]
 

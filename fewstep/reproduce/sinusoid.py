@@ -58,7 +58,7 @@ def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figu
     made = [
         _beside(cells, rows(cells, judged)),
         adapted_curves(cells, judged),
-        error_by_inner_steps(cells, judged),
+        error_by_inner_steps({"all methods": labelled}),
         training_curves({"all methods": labelled}),
     ]
     return made + ([_cost(speed)] if speed else [])

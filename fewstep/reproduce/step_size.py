@@ -1,10 +1,8 @@
 """Table 2 of the MT-net paper: how much the step size matters."""
 
-from typing import Any
-
-from fewstep.reproduce._draw import adapted_curves, lines, training_curves
+from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, titled, training_curves
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, error_row
+from fewstep.reproduce._study import SHOTS, Cell, Judged, Row, Scale, Study, error_row
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
 # The paper's error and 95 % interval for each step size, at 10 shots.
@@ -18,7 +16,13 @@ TABLE = (
 def cells(scale: Scale) -> list[Cell]:
     """Each method at each step size; a quick run takes two of the sizes."""
     return [
-        Cell(f"{method}-{alpha:g}", label, {"alpha": alpha}, scale.experiment(method, "sinusoid", inner_lr=alpha))
+        Cell(
+            f"{method}-{alpha:g}",
+            label,
+            {"alpha": alpha},
+            scale.experiment(method, "sinusoid", inner_lr=alpha),
+            steps=scale.inner_steps,
+        )
         for label, method, _ in TABLE
         for alpha in ((1.0, 0.01) if scale.quick else ALPHAS)
     ]
@@ -28,19 +32,24 @@ def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
     """One row for each method and step size."""
     published = {(label, alpha): n for label, _, numbers in TABLE for alpha, n in zip(ALPHAS, numbers, strict=True)}
     return [
-        error_row(cell, found, 10, published[cell.label, cell.setting["alpha"]])
+        error_row(cell, found, SHOTS, published[cell.label, cell.setting["alpha"]])
         for cell, found in zip(cells, judged, strict=True)
     ]
 
 
 def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
-    """Error against step size, adapted curves, training curves."""
+    """Error against step size and against inner steps, training curves, adapted curves."""
     pairs = list(zip(cells, judged, strict=True))
     groups = {
         label: [(f"alpha {cell.setting['alpha']:g}", found) for cell, found in pairs if cell.label == label]
         for label, _, _ in TABLE
     }
-    return [_by_alpha(rows(cells, judged)), training_curves(groups), adapted_curves(cells, judged)]
+    return [
+        _by_alpha(rows(cells, judged)),
+        error_by_inner_steps(groups),
+        training_curves(groups),
+        adapted_curves(cells, judged),
+    ]
 
 
 def _by_alpha(rows: list[Row]) -> Figure:
@@ -48,21 +57,14 @@ def _by_alpha(rows: list[Row]) -> Figure:
     paper = [
         (f"{r['method']}, paper", r["setting"]["alpha"], r["published"], r["published_interval95"], None) for r in rows
     ]
+    panels = {"measured here": data, "the paper": paper}
     return Figure(
         "error-by-alpha", "Error against the step size",
         "Mean squared error after one step at 10 shots, measured here and, on the right, as the paper prints it; the "
         "band is the 95 % interval over tasks. A point that is missing diverged in all seeds.",
-        [_titled("measured here", data), _titled("the paper", paper)],
+        [titled(title, [row[:4] for row in some], "step size alpha", "log") for title, some in panels.items()],
         ("method", "alpha", "mean", "interval95", "seed_std"), data + paper,
     )  # fmt: skip
-
-
-def _titled(title: str, data: list[tuple[Any, ...]]) -> Any:
-    def panel(ax: Any) -> None:
-        lines(data, "step size alpha", "log")(ax)
-        ax.set_title(title)
-
-    return panel
 
 
 STUDY = Study(
