@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce._report import HEAD, cost_table, table_rows
+from fewstep.reproduce import HEAD, cost_table, table_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions.md"
@@ -19,16 +19,16 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions.md"
 
 def take(folder: Path) -> None:
     """Copies a reproduction's result, figures and their data; a quick one is refused."""
-    result = json.loads((folder / "result.json").read_text())
-    if result["quick"] or result["scale"]["only"]:
-        raise SystemExit(f"{folder} is not a full reproduction.")
-    home = RESULTS / result["name"]
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    if result["command"] != f"fewstep reproduce {result['name']}":
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+    home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
+    shutil.rmtree(new, ignore_errors=True)
+    shutil.copytree(folder / "figures", new)
+    result["report"] = None  # it is made again by the command
+    (new / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    for path in sorted((folder / "figures").iterdir()):
-        shutil.copy(path, home)
-    result["report"] = "report.html"
-    (home / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    new.rename(home)
 
 
 def with_tables(page: str) -> str:
@@ -57,7 +57,7 @@ def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     minutes = result["total_seconds"] / 60
     return (
-        f"`{result['command']}`, {minutes:.0f} minutes on 2 cores, seeds {result['scale']['seed']} to "
+        f"`{result['command']}`, {minutes:.0f} minutes on {result['cores']} cores, seeds {result['scale']['seed']} to "
         f"{result['scale']['seed'] + result['scale']['seeds'] - 1}, {versions}, commit {str(result['commit'])[:10]}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )
@@ -66,4 +66,4 @@ def _source(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         take(Path(argument))
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

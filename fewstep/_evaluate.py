@@ -18,7 +18,7 @@ _CHUNK = 50
 _TEST = 2
 
 
-def quick() -> dict[str, Any] | None:
+def light() -> dict[str, Any] | None:
     """Compiler options for a program that runs seldom: on a CPU it compiles in half the time and runs as fast."""
     return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
 
@@ -95,7 +95,7 @@ def make_judge(
     key = _test_key(seed)
     judge = jax.jit(
         lambda meta, data: task_scores(learner, meta, tasks, data, key, n_tasks, steps, score),
-        compiler_options=quick(),
+        compiler_options=light(),
     )
     return lambda meta, data: np.asarray(judge(meta, data), float)
 

@@ -1,7 +1,7 @@
 """JAX's own random numbers, to the last bit, in a form that a CPU runs several times faster.
 
-On a CPU, JAX writes each use of its generator as a loop of five turns over some fifteen tiny kernels; in a step of a
-small network these loops take longer than the network. Written out, a use is one kernel.
+On a CPU, JAX writes each use of its generator as a loop of five turns over some fifteen tiny kernels. Written out as
+far as is good, it is two turns over six: a sixth of the kernels, of which a step of a small network runs hundreds.
 """
 
 import jax
@@ -14,7 +14,7 @@ _PARITY = 0x1BD11BDA
 
 
 def written_out(key: Key[Array, "..."]) -> Key[Array, "..."]:
-    """The same key, whose numbers are the same too, but made by code without loops where that is faster: on a CPU."""
+    """The same key, whose numbers are the same too, but made by code with shorter loops where that pays: on a CPU."""
     plain = jax.random.key_impl(key) == "threefry2x32" and jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
     if not plain or jax.default_backend() != "cpu":
         return key

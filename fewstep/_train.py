@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import quick, task_scores
+from fewstep._evaluate import light, task_scores
 from fewstep._learner import Learner, Loss
 from fewstep._outer import Outer, over_tasks, unrolled
 from fewstep._random import written_out
@@ -84,7 +84,7 @@ def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds
         best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
         return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
 
-    state = jax.jit(begin, compiler_options=quick())(jnp.asarray(seeds))
+    state = jax.jit(begin, compiler_options=light())(jnp.asarray(seeds))
     # Copies, because the state's buffers are handed over to each segment and none may be there twice.
     return jax.tree.map(jnp.copy, state)
 
@@ -101,8 +101,7 @@ def make_segment(
 ) -> Callable[[TrainState, Any, Any], tuple[TrainState, Array]]:
     """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps.
 
-    It stops after a step in which no seed's loss and gradient were finite. A seed that alone diverges keeps no
-    finite number, and the others go on.
+    It stops after a step in which no seed had a finite loss and gradient; as long as one has, all go on.
     """
     gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
 
@@ -150,7 +149,7 @@ def make_validate(
         best = Best(meta, jnp.where(better, scores, old.score), steps, jnp.where(better, 0, old.stale + 1))
         return state._replace(best=best), scores
 
-    return jax.jit(validate, donate_argnums=0, compiler_options=quick())
+    return jax.jit(validate, donate_argnums=0, compiler_options=light())
 
 
 def train(
@@ -235,7 +234,8 @@ def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tu
     loss, norm = (state.window / size).tolist()
     row = Row(number, loss, norm, None if scores is None else scores.tolist())
     # Emptied by a product, which keeps the array where it is: a new one, elsewhere, would compile the segment again.
-    return (state if number % every else state._replace(window=state.window * 0)), [row]
+    empty = jnp.nan_to_num(state.window, posinf=0.0, neginf=0.0) * 0
+    return (state if number % every else state._replace(window=empty)), [row]
 
 
 def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:

@@ -2,8 +2,10 @@
 
 import csv
 import html
+import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,21 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from fewstep import Experiment
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES, Scale, sinusoid
+from fewstep.reproduce import STUDIES, Scale, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._grid import run_cell
 from fewstep.reproduce._run import command
-from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, error_row, verdict
+from fewstep.runs.run import locked
 from fewstep.runs.train import silent
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
+# Two are quick runs; the third is an ordinary one of two seeds, with the measurement of speed.
+SIZES = {"sinusoid": ["--seeds", "2", "--steps", "12", "--n-tasks", "4"], "step-size": TINY, "polynomial": TINY}
 GRIDS = {
     "sinusoid": (
         ["maml", "mtnet"], 6,
-        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves"},
+        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves", "cost"},
     ),
     "step-size": (
         ["maml-1", "tnet-0.01"], 2,
@@ -52,7 +55,7 @@ def made(tmp_path_factory):
     def get(name, capsys):
         if name not in found:
             out = tmp_path_factory.mktemp("reproduce") / name
-            assert main(["reproduce", name, *TINY, "--only", *GRIDS[name][0], "--out", str(out), "--json"]) == 0
+            assert main(["reproduce", name, *SIZES[name], "--only", *GRIDS[name][0], "--out", str(out), "--json"]) == 0
             found[name] = out, json.loads(capsys.readouterr().out)
         return found[name]
 
@@ -63,8 +66,9 @@ def made(tmp_path_factory):
 def test_the_result_has_the_shape_that_scripts_rely_on(name, made, capsys):
     out, result = made(name, capsys)
     assert result["name"] == name
-    assert result["quick"] is True
-    assert "quick run" in result["protocol"]
+    assert result["quick"] is ("--quick" in SIZES[name])
+    assert "not the paper's size" in result["protocol"]
+    assert {row["verdict"] for row in result["rows"]} == {"quick" if result["quick"] else "not judged"}
     assert len(result["rows"]) == GRIDS[name][1]
     fixed = {
         "method",
@@ -83,9 +87,8 @@ def test_the_result_has_the_shape_that_scripts_rely_on(name, made, capsys):
     assert Path(result["report"]) == out / "report.html"
     stored = json.loads((out / "result.json").read_text())
     assert stored["rows"] == result["rows"]
-    assert stored["command"] == f"fewstep reproduce {name} --quick --steps 12 --n-tasks 4 --only " + " ".join(
-        GRIDS[name][0]
-    )
+    size = " ".join([f"fewstep reproduce {name}", *SIZES[name], "--only", *GRIDS[name][0]])
+    assert stored["command"] == size
     assert {"jax", "numpy", "fewstep", "python"} <= stored["versions"].keys()
 
 
@@ -99,27 +102,18 @@ def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
         with (out / "figures" / f"{figure}.csv").open(newline="") as file:
             head, *rows = list(csv.reader(file))
         assert rows, figure
-        assert all(len(row) == len(head) and row[-1] == "quick" for row in rows)
+        assert all(len(row) == len(head) and row[-1].endswith("not the paper's size") for row in rows)
     assert "http" not in page.replace("http://www.w3.org", "")
-    assert html.escape("Quick run, not the paper's size") in page
+    assert html.escape("ot the paper's size: 12 steps") in page
 
 
 def test_sinusoid_tells_the_cost(made, capsys):
     _, result = made("sinusoid", capsys)
     maml, mtnet = result["cost"]
+    assert (maml["method"], mtnet["method"]) == ("MAML", "MT-net")
     assert maml["steps_to_maml_final_error"] <= 12
-    assert mtnet["method"] == "MT-net"
+    assert maml["times_maml"] == maml["times_maml_all_seeds"] == 1
     assert mtnet["steps_per_second_all_seeds"] > 0
-
-
-def test_speed_is_measured_side_by_side(tmp_path):
-    some = {name: Experiment(name, "sinusoid", hidden=(4,), seeds=2) for name in ("maml", "mtnet")}
-    found = measure(some, silent().say, repeats=2)
-    assert found["maml"]["times_the_first"] == 1
-    assert all(row["lowest"] <= row["steps_per_second"] <= row["highest"] for row in found.values())
-    (figure,) = [made for made in sinusoid.figures([], [], {"alone": found, "together": found}) if made.name == "cost"]
-    write_figure(tmp_path, figure, "")
-    assert (tmp_path / "cost.png").exists()
 
 
 def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
@@ -159,6 +153,11 @@ def test_another_study_in_the_folder_is_kept(made, capsys, tmp_path):
     (tmp_path / "mine").write_text("something else")
     assert main(["reproduce", "polynomial", *TINY, "--out", str(tmp_path), "--overwrite"]) == 2
     assert (tmp_path / "mine").exists()
+    assert main(["reproduce", "polynomial", *TINY, "--out", str(out), "--resume", "--overwrite"]) == 2
+    assert "Keep one of them" in capsys.readouterr().err
+    with locked(out, "held"):
+        assert main(["reproduce", "step-size", *TINY, "--only", "maml-1", "--out", str(out), "--resume"]) == 2
+    assert "Another process works in" in capsys.readouterr().err
 
 
 def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
@@ -174,24 +173,40 @@ def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert "--resume" in said
-    finished = {name: time for name, time in _times(out).items() if "maml-1/" in name}
+    finished = {name: at for name, at in _times(out).items() if "maml-1/" in name}
     assert any("judged.json" in name for name in finished)
     assert not (out / "cells" / "maml-0.01" / "trained.json").exists()
     ended = subprocess.run([*start, "--resume", "--json"], env=PLAIN, capture_output=True, text=True, check=True)
     assert "Going on from step" in ended.stderr
     assert len(json.loads(ended.stdout)["rows"]) == 2
-    assert {name: time for name, time in _times(out).items() if "maml-1/" in name} == finished
+    assert {name: at for name, at in _times(out).items() if "maml-1/" in name} == finished
 
 
 def test_a_cell_that_diverges_is_a_result(tmp_path):
     experiment = Scale(seeds=2, steps=5).experiment("maml", "sinusoid", inner_lr=1e30, hidden=(4,))
-    cell = Cell("wild", "MAML", {"alpha": 1e30}, experiment)
+    cell = Cell("wild", "MAML", {"alpha": 10.0}, experiment, (0, 1))
     judged = run_cell(tmp_path, cell, silent(), 4)
     assert judged["diverged_at"] == 1
     row = error_row(cell, judged, 10, (171.92, 25.04))
     assert row["mean"] is None
     assert row["verdict"] == "diverged"
     assert row["diverged_seeds"] == 2
+    for study in (STUDIES["sinusoid"], STUDIES["step-size"]):
+        for figure in study.figures([cell], [judged], {}):
+            assert not figure.panels or write_figure(tmp_path / "figures", figure, "")
+
+
+def test_a_seed_that_diverged_alone_is_left_out_and_told():
+    rows = [
+        {"shots": 10, "inner_steps": 1, "mean": 0.5, "interval95": 0.1, "median": 0.4, "seed_std": 0.2, "n_tasks": 4}
+    ]
+    judged = {"errors": rows, "diverged_seeds": 1, "seconds": 1.0}
+    cell = Cell("mine", "MAML", {}, Scale(seeds=3).experiment("maml", "sinusoid"), (1,))
+    assert table_rows([error_row(cell, judged, 10, (0.71, 0.07))])[0][2] == "0.500 ± 0.100 (1 of 3 seeds diverged)"
+    rows[0] |= {"mean": None, "interval95": None, "diverged_tasks": 2}
+    (shown,) = table_rows([error_row(cell, judged, 10, (0.71, 0.07))])
+    assert shown[2].startswith("not finite on 2 of 4 tasks, median 0.400")
+    assert shown[-1] == "misses"
 
 
 def test_verdicts():
@@ -251,3 +266,18 @@ def browser():
 
 def _times(folder):
     return {str(path): path.stat().st_mtime_ns for path in folder.glob("cells/*/*") if path.is_file()}
+
+
+def test_the_docs_show_what_is_committed():
+    home = Path(__file__).parents[1]
+    spec = importlib.util.spec_from_file_location("publish", home / "benchmarks" / "publish.py")
+    publish = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(publish)
+    page = publish.PAGE.read_text()
+    assert publish.with_tables(page) == page
+    for name in STUDIES:
+        result = json.loads((home / "benchmarks" / "results" / name / "result.json").read_text())
+        assert result["scale"] == {**Scale()._asdict(), "only": []}
+        assert result["command"] == f"fewstep reproduce {name}"
+        assert re.fullmatch(r"[0-9a-f]{40}", result["commit"])
+        assert [row["method"] for row in result["rows"]]

@@ -1,9 +1,7 @@
 """Progress on stderr: a bar on a terminal, a line every ten seconds elsewhere."""
 
 import math
-import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +14,7 @@ from rich.progress import Progress as Bar
 from fewstep._train import Row
 from fewstep.cli._show import say
 from fewstep.runs import Progress
+from fewstep.runs.meter import Meter
 
 _LINE_SECONDS = 10.0
 _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]
@@ -34,13 +33,13 @@ def show_progress(title: str) -> Iterator[Progress]:
 
 
 def _on_bar(bar: Bar, title: str) -> Progress:
-    task, meter = bar.add_task(title, total=None, rate="compiling", loss=""), _Meter()
+    task, meter = bar.add_task(title, total=None, rate="compiling", loss=""), Meter()
 
     def begin(first: int, last: int) -> None:
         bar.update(task, completed=first, total=last)
 
     def step(number: int, row: Row | None) -> None:
-        bar.update(task, completed=number, rate=meter(number))
+        bar.update(task, completed=number, rate=_rate(meter, number))
         if row:
             bar.update(task, loss=f"loss {_mean(row):.4g}")
 
@@ -48,7 +47,7 @@ def _on_bar(bar: Bar, title: str) -> Progress:
 
 
 def _lines(title: str) -> Progress:
-    meter, last = _Meter(), [0.0, 0]
+    meter, last = Meter(), [0.0, 0]
 
     def begin(first: int, total: int) -> None:
         last[1] = total
@@ -56,7 +55,7 @@ def _lines(title: str) -> Progress:
             say(f"{title}: step {first} of {total}, compiling")
 
     def step(number: int, row: Row | None) -> None:
-        rate, now = meter(number), time.monotonic()
+        rate, now = _rate(meter, number), time.monotonic()
         if row and now - last[0] > _LINE_SECONDS:
             last[0] = now
             left = (last[1] - number) / meter.value if meter.value else 0.0
@@ -84,7 +83,7 @@ def show_grid(title: str) -> Iterator[tuple[_OfCells, Callable[[str], None]]]:
 
 
 def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], None], number: int) -> Progress:
-    cell, meter = grid.cells[number], _Meter()
+    cell, meter = grid.cells[number], Meter()
     label = f"{grid.title} {number + 1}/{len(grid.cells)} {cell.name}"
 
     def begin(first: int, last: int) -> None:
@@ -93,7 +92,7 @@ def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], N
 
     def step(done: int, row: Row | None) -> None:
         grid.reach(number, done)
-        state = f"step {done} of {cell.experiment.steps}, {meter(done)}, {grid.left}"
+        state = f"step {done} of {cell.experiment.steps}, {_rate(meter, done)}, {grid.left}"
         draw(grid, label, state + (f", loss {_mean(row):.4g}" if row else ""))
 
     return Progress(begin, step, remark)
@@ -143,23 +142,10 @@ class _Grid:
         return f"{seconds / 60:.0f} min left in all" if seconds >= 120 else f"{seconds:.0f} s left in all"
 
 
-class _Meter:
-    """Steps a second: the median of the last calls, so that a validation or a save in between does not show."""
-
-    def __init__(self) -> None:
-        self.last: tuple[float, int] | None = None
-        self.rates: deque[float] = deque(maxlen=15)
-
-    def __call__(self, number: int) -> str:
-        now = time.monotonic()
-        if self.last is not None:
-            self.rates.append((number - self.last[1]) / max(now - self.last[0], 1e-9))
-        self.last = (now, number)
-        return f"{self.value:,.0f} steps/s" if self.value >= 10 else f"{self.value:.2f} steps/s"
-
-    @property
-    def value(self) -> float:
-        return statistics.median(self.rates) if self.rates else 0.0
+def _rate(meter: Meter, number: int) -> str:
+    meter(number)
+    value = meter.value or 0.0
+    return f"{value:,.0f} steps/s" if value >= 10 else f"{value:.2f} steps/s"
 
 
 def _mean(row: Row) -> float:

@@ -9,9 +9,7 @@ import tyro
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
-from fewstep.reproduce import STUDIES, Scale, Watch, reproduce
-from fewstep.reproduce._report import HEAD, cost_table, table_rows
-from fewstep.reproduce._study import QUICK
+from fewstep.reproduce import HEAD, QUICK, STUDIES, Scale, Watch, cost_table, reproduce, table_rows
 from fewstep.runs.experiment import NO_HINT
 
 _NAMES = f"What to reproduce: {', '.join(STUDIES)}."
@@ -55,8 +53,11 @@ class Reproduce:
             raise unknown("reproduction", self.name, STUDIES)
         study, scale = STUDIES[self.name], self._scale()
         out = self.out or Path("runs") / f"reproduce-{self.name}{'-quick' if self.quick else ''}"
-        with show_grid(study.name) as (cells, say):
-            result = reproduce(study, out, scale, Watch(cells, say), resume=self.resume, overwrite=self.overwrite)
+        try:
+            with show_grid(study.name) as (cells, say):
+                result = reproduce(study, out, scale, Watch(cells, say), resume=self.resume, overwrite=self.overwrite)
+        except KeyboardInterrupt:  # while judging, timing or drawing; a training ends by itself and saves
+            result = None
         if result is None:
             _show.say(f"Stopped; what is finished is safe in {out}. Go on with the same command and --resume.")
             return 130

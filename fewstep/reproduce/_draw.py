@@ -59,7 +59,10 @@ def error_by_inner_steps(groups: Groups) -> Figure:
         "error-by-inner-steps", "Does adaptation keep improving?",
         "Mean squared error on unseen tasks against the number of inner steps, trained with one; the band is the 95 % "
         "interval over tasks. A line that ends has tasks whose error is no longer finite.",
-        [titled(title, [row[1:5] for row in data if row[0] == title], "inner steps", "symlog") for title in groups],
+        [
+            titled(title, labels(group), [row[:4] for row in rows_of(data, title)], "inner steps", "symlog")
+            for title, group in groups.items()
+        ],
         ("panel", "model", "inner_steps", "mean", "interval95", "median", "diverged_tasks"), data,
     )  # fmt: skip
 
@@ -77,50 +80,67 @@ def training_curves(groups: Groups) -> Figure:
         "training-curves", "Training",
         "Error on 200 fixed validation tasks after one step against the outer step: the mean over seeds, smoothed over "
         "three points, and the band from the best to the worst seed.",
-        [partial(_training, title, [row[1:] for row in data if row[0] == title]) for title in groups],
+        [partial(_training, title, labels(group), rows_of(data, title)) for title, group in groups.items()],
         ("panel", "model", "step", "mean", "best_seed", "worst_seed"), data,
     )  # fmt: skip
 
 
-def _spread(errors: list[float]) -> tuple[float | None, float | None, float | None]:
-    whole = [error for error in errors if np.isfinite(error)]
+def _spread(errors: list[float | None]) -> tuple[float | None, float | None, float | None]:
+    whole = [error for error in errors if error is not None]
     return (float(np.mean(whole)), min(whole), max(whole)) if whole else (None, None, None)
 
 
-def _training(title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
-    for number, label in enumerate(dict.fromkeys(row[0] for row in data)):
-        steps, *lines = numbers([row[1:] for row in data if row[0] == label])
+def _training(title: str, labels: list[str], data: list[tuple[Any, ...]], ax: Any) -> None:
+    for number, label in enumerate(labels):
+        if not (mine := rows_of(data, label)):
+            continue
+        steps, *lines = numbers(mine)
         mean, low, high = (smooth(line) for line in lines)
         ax.plot(steps, mean, label=label, **style(number))
         ax.fill_between(steps, low, high, color=style(number)["color"], alpha=0.15, linewidth=0)
-    ax.set(title=title, xlabel="outer step", ylabel="mean squared error", yscale="log")
-    legend(ax)
+    ax.set(title=title, xlabel="outer step", ylabel="mean squared error")
+    finish(ax)
 
 
-def titled(title: str, data: list[tuple[Any, ...]], xlabel: str, xscale: str) -> Callable[[Any], None]:
+def labels(group: list[tuple[str, Judged]]) -> list[str]:
+    """The labels of a group's lines, also of those that have no point."""
+    return [label for label, _ in group]
+
+
+def rows_of(data: list[tuple[Any, ...]], key: str) -> list[tuple[Any, ...]]:
+    """The rows that begin with a key, without it."""
+    return [row[1:] for row in data if row[0] == key]
+
+
+def titled(
+    title: str, labels: list[str], data: list[tuple[Any, ...]], xlabel: str, xscale: str
+) -> Callable[[Any], None]:
     """A panel of `lines` with a title."""
 
     def panel(ax: Any) -> None:
-        lines(data, xlabel, xscale, ax)
+        lines(labels, data, xlabel, xscale, ax)
         ax.set_title(title)
 
     return panel
 
 
-def lines(data: list[tuple[Any, ...]], xlabel: str, xscale: str, ax: Any) -> None:
+def lines(labels: list[str], data: list[tuple[Any, ...]], xlabel: str, xscale: str, ax: Any) -> None:
     """Lines with bands on logarithmic axes, from rows of label, x, y and half the band's width."""
-    for number, label in enumerate(dict.fromkeys(row[0] for row in data)):
-        x, y, half = numbers([row[1:] for row in data if row[0] == label])
+    for number, label in enumerate(labels):
+        if not (mine := rows_of(data, label)):
+            ax.plot([], [], label=f"{label} (diverged)", **style(number))
+            continue
+        x, y, half = numbers(mine)
         low = np.maximum(y - half, y / 10)  # a band that reaches 0 has no place on a logarithmic axis
         ax.plot(x, y, marker="o", markersize=3, label=label, **style(number))
         ax.fill_between(x, low, y + half, color=style(number)["color"], alpha=0.15, linewidth=0)
-    ax.set(xlabel=xlabel, ylabel="mean squared error", yscale="log")
+    ax.set(xlabel=xlabel, ylabel="mean squared error")
     if xscale == "symlog":
         ax.set_xscale("symlog", linthresh=1)
         ax.set(xticks=(0, 1, 10, 100), xticklabels=("0", "1", "10", "100"), xlim=(-0.2, 130))
-    else:
+    elif drawn(ax):
         ax.set_xscale(xscale)
-    legend(ax)
+    finish(ax)
 
 
 def numbers(rows: list[tuple[Any, ...]]) -> list[np.ndarray]:
@@ -141,8 +161,15 @@ def smooth(values: np.ndarray) -> np.ndarray:
     return (padded[:-2] + padded[1:-1] + padded[2:]) / 3
 
 
-def legend(ax: Any) -> None:
-    """A legend below the axes, small, in as many rows as it needs; none for axes on which all diverged."""
+def drawn(ax: Any) -> bool:
+    """Whether there is any point: without one a logarithmic axis has no ends."""
+    return any(np.isfinite(line.get_ydata()).any() for line in ax.lines)
+
+
+def finish(ax: Any) -> None:
+    """A logarithmic axis, if there is a point to stand on it, and a small legend below, if there is a line."""
+    if drawn(ax):
+        ax.set_yscale("log")
     if not ax.get_legend_handles_labels()[0]:
         return
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, columnspacing=1)

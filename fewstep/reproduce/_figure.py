@@ -37,7 +37,7 @@ def style(number: int) -> dict[str, Any]:
 def write_figure(folder: Path, made: Figure, mark: str) -> str:
     """Writes the PNG and the CSV into a folder, and returns the figure as HTML; `mark` tells a run that is not full."""
     text = io.StringIO()
-    size = "quick" if mark else "full"
+    size = mark.split(":")[0] or "full"
     csv.writer(text, lineterminator="\n").writerows([(*made.columns, "run"), *((*row, size) for row in made.data)])
     write_text(folder / f"{made.name}.csv", text.getvalue())
     _write_png(folder / f"{made.name}.png", made, mark)

@@ -1,22 +1,25 @@
 """Trains and judges the cells of a study, each once: what is finished is found again, what was stopped goes on."""
 
+import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fewstep._evaluate import quick
+from fewstep._evaluate import light
+from fewstep._outer import task_keys
 from fewstep._train import NotFinite
 from fewstep._train import Row as LogRow
 from fewstep.inspection import inspect
 from fewstep.reproduce._study import Cell, Judged
-from fewstep.runs import Model, Progress, create_run, evaluate_run, load, train_run
+from fewstep.runs import Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
 from fewstep.runs.files import finite, read_json, write_json
+from fewstep.runs.meter import Meter
 
 _UNSEEN = 7  # the stream of tasks that are only looked at
+_NOTE_SECONDS = 10.0
 
 
 def run_cell(folder: Path, cell: Cell, progress: Progress, n_tasks: int) -> Judged | None:
@@ -27,79 +30,98 @@ def run_cell(folder: Path, cell: Cell, progress: Progress, n_tasks: int) -> Judg
     path = folder / "cells" / cell.name
     if (known := read_json(path / "judged.json")) is not None:
         return known
-    trained = read_json(path / "trained.json") or _train(path, cell, progress)
+    trained = _whole(path, cell, progress) or _train(path, cell, progress)
     if trained is None:
         return None
-    judged = finite(trained | _judge(cell, None if trained["diverged_at"] else load(path), n_tasks))
+    judged = finite(trained | _judge(cell, path, n_tasks, diverged=bool(trained["diverged_at"])))
     write_json(path / "judged.json", judged)
     return judged
 
 
+def _whole(path: Path, cell: Cell, progress: Progress) -> Judged | None:
+    """What is noted of a finished training, unless its last checkpoint was damaged since."""
+    trained = read_json(path / "trained.json")
+    if trained is None or trained["diverged_at"]:
+        return trained
+    model = load(path)
+    for note in model.notes:
+        progress.say(note)
+    return trained if model.step == cell.experiment.steps else None
+
+
 def _train(path: Path, cell: Cell, progress: Progress) -> Judged | None:
-    run, begin, rates = create_run(path, cell.experiment), time.monotonic(), _Rates(progress)
-    spent = (read_json(path / "stopped.json") or {}).get("seconds", 0.0)
-    seconds, diverged = lambda: spent + time.monotonic() - begin, None
+    run, begin, meter = create_run(path, cell.experiment), time.monotonic(), Meter(None)
+    before = (read_json(path / "seconds.json") or {}).get("seconds", 0.0)
+    noted, diverged = [begin], None
+
+    def seconds() -> float:
+        return before + time.monotonic() - begin
+
+    def step(number: int, row: LogRow | None) -> None:
+        meter(number)
+        if time.monotonic() - noted[0] > _NOTE_SECONDS:  # a process that is killed leaves its time behind
+            noted[0] = time.monotonic()
+            write_json(path / "seconds.json", {"seconds": seconds()})
+        progress.step(number, row)
+
     try:
-        if train_run(run, rates.progress).interrupted:
-            write_json(path / "stopped.json", {"seconds": seconds()})
+        outcome = train_run(run, progress._replace(step=step))
+        write_json(path / "seconds.json", {"seconds": seconds()})
+        if outcome.interrupted:
             return None
     except NotFinite as error:
-        diverged = error.step
-    trained = {"seconds": seconds(), "steps_per_second": rates.median, "diverged_at": diverged}
+        outcome, diverged = None, error.step
+    trained = {
+        "seconds": seconds(), "steps_per_second": meter.value, "diverged_at": diverged, "commit": commit(),
+    }  # fmt: skip
     write_json(path / "trained.json", trained)
-    return trained
+    return None if outcome and outcome.signalled else trained
 
 
-class _Rates:
-    """A watcher that also notes the steps a second between its calls."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.rates: list[float] = []
-        self.last: tuple[float, int] | None = None
-        self.pass_on = progress.step
-        self.progress = progress._replace(step=self.step)
-
-    def step(self, number: int, row: LogRow | None) -> None:
-        now = time.monotonic()
-        if self.last is not None:
-            self.rates.append((number - self.last[1]) / max(now - self.last[0], 1e-9))
-        self.last = (now, number)
-        self.pass_on(number, row)
-
-    @property
-    def median(self) -> float | None:
-        return median(self.rates) if self.rates else None
+def commit() -> str | None:
+    """The commit of the source tree that fewstep runs from, if it is one, and whether the tree differs from it."""
+    here = Path(__file__).resolve().parents[2]
+    git = lambda *asked: subprocess.run(["git", *asked], cwd=here, capture_output=True, text=True, check=True).stdout
+    if not (here / ".git").exists():
+        return None
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no").strip()
+        return git("rev-parse", "HEAD").strip() + ("-changed" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
-def _judge(cell: Cell, model: Model | None, n_tasks: int) -> Judged:
-    seeds = cell.experiment.seeds
-    if model is None:
-        return {"diverged_seeds": seeds, "errors": [], "training": [], "curves": [], "inside": []}
+def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:
+    if diverged:
+        lost: Judged = {"diverged_seeds": cell.experiment.seeds, "errors": [], "curves": [], "inside": []}
+        return lost | {"training": _training(open_run(path))}
+    model = load(path)
     errors = evaluate_run(model, shots=(cell.experiment.shots,), steps=cell.steps, n_tasks=n_tasks)
     others = tuple(number for number in cell.shots if number != cell.experiment.shots)
     if others:
         errors += evaluate_run(model, shots=others, steps=(1,), n_tasks=n_tasks)
     return {
-        "diverged_seeds": seeds - len(model.whole),
+        "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
-        "training": _training(model),
+        "training": _training(model.run),
         "curves": _curves(model) if model.whole else [],
-        "inside": [_inside(model, number) for number in range(len(model.whole))],
+        "inside": [_inside(model, seed) for seed in model.whole],
     }
 
 
-def _training(model: Model) -> list[dict[str, object]]:
+def _training(run: Run) -> list[dict[str, object]]:
     """The validation error of every seed, at each step it was taken."""
     found: dict[int, list[float]] = {}
-    for step, _, _, _, score in model.run.log():
+    for step, _, _, _, score in run.log():
         if score:
             found.setdefault(int(step), []).append(float(score))
     return [{"step": step, "errors": scores} for step, scores in found.items()]
 
 
-def _inside(model: Model, number: int) -> dict[str, object]:
-    report = inspect(model.built.network.layers, model.whole[number])
+def _inside(model: Model, seed: int) -> dict[str, object]:
+    report = inspect(model.built.network.layers, model.whole[seed])
     return {
+        "seed": seed,
         "layers": {layer.path: layer.updated for layer in report.layers},
         "by_logit": report.updated_by_logit,
         "by_layer": report.updated_by_layer,
@@ -108,32 +130,19 @@ def _inside(model: Model, number: int) -> dict[str, object]:
 
 
 def _curves(model: Model, n_tasks: int = 3) -> list[dict[str, list[float]]]:
-    """Unseen tasks: the true curve, the support, and the first seed's network before and after one step."""
-    learner, meta = model.built.learner, model.whole[0]
+    """Unseen tasks: the true curve, the support, and the first whole seed's network before and after one step."""
+    learner, meta = model.built.learner, next(iter(model.whole.values()))
     tasks = model.built.tasks(model.run.experiment.shots, 100)
 
-    def one(key: jax.Array) -> tuple[jax.Array, ...]:
-        support, query = tasks.sample(tasks.data, key)
-        x = jax.numpy.sort(query.x, axis=0)
-        order = jax.numpy.argsort(query.x[:, 0])
-        before, after = jax.vmap(lambda a: learner.predict(meta, a, x))(learner.adapt(meta, key, support, (0, 1)))
+    def one(of_data: jax.Array, of_task: jax.Array) -> tuple[jax.Array, ...]:
+        support, query = tasks.sample(tasks.data, of_data)
+        x, order = jnp.sort(query.x, axis=0), jnp.argsort(query.x[:, 0])
+        adapted = learner.adapt(meta, of_task, support, (0, 1))
+        before, after = jax.vmap(lambda a: learner.predict(meta, a, x))(adapted)
         return x[:, 0], query.y[order, 0], before[:, 0], after[:, 0], support.x[:, 0], support.y[:, 0]
 
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(0), _UNSEEN), n_tasks)
-    made = jax.jit(jax.vmap(one), compiler_options=quick())(keys)
+    keys = task_keys(jax.random.fold_in(jax.random.key(0), _UNSEEN), jnp.arange(n_tasks))
+    made = jax.jit(jax.vmap(one), compiler_options=light())(*keys)
     names = ("x", "true", "before", "after", "support_x", "support_y")
     arrays = dict(zip(names, map(np.asarray, made), strict=True))
-    return [{name: np.round(array[task], 4).tolist() for name, array in arrays.items()} for task in range(n_tasks)]
-
-
-def train_all(
-    folder: Path, cells: list[Cell], n_tasks: int, progress: Callable[[int], Progress]
-) -> list[Judged] | None:
-    """What was measured of every cell; nothing if a signal stopped the work."""
-    judged = []
-    for number, cell in enumerate(cells):
-        found = run_cell(folder, cell, progress(number), n_tasks)
-        if found is None:
-            return None
-        judged.append(found)
-    return judged
+    return [{key: np.round(array[task], 4).tolist() for key, array in arrays.items()} for task in range(n_tasks)]

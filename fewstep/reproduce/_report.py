@@ -9,15 +9,11 @@ from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
 from fewstep.runs.files import write_text
 from fewstep.runs.page import page, table
 
-_LEGEND = (
-    "± is the 95 % interval over test tasks, each the mean over seeds; std is over seeds. A row meets the paper unless "
-    "it is worse by more than the 95 % interval of the difference. * marks what the paper does not have, beside the "
-    "paper's MT-net."
-)
 _COST_LEGEND = (
-    "Steps a second, compilation apart, measured with the methods taking turns; the paper has 2.1 for MT-net against "
-    "MAML. The last columns: when the error on the validation tasks, the mean over seeds, reaches MAML's final one, "
-    "and how long that takes at the speed of all seeds together."
+    "Training is that of all seeds, with compiling. Steps a second are without: of one seed and of all together, with "
+    "the methods taking turns; where no ratio to MAML stands, it is the training's own rate. For MT-net against MAML "
+    "the paper has 2.1. The last columns: when the error on the validation tasks, the mean over seeds, reaches MAML's "
+    "final one, and how long that takes at the speed of all seeds together."
 )
 
 
@@ -26,15 +22,16 @@ def write_report(
     result: dict[str, Any],
 ) -> Path:  # fmt: skip
     """Writes `report.html` and the figures' files; returns the report's path."""
-    mark = scale.describe() if scale.quick else ""
+    mark = "" if scale.full else scale.describe()
     parts = [f"<h1>{html.escape(study.title)}</h1>"]
     parts += [f"<p class=mark>{html.escape(mark.capitalize())}.</p>"] if mark else []
     parts += [f"<p>{html.escape(text)}</p>" for text in (result["protocol"], study.reading)]
-    parts += [table(HEAD, table_rows(result["rows"])), f"<p class=note>{html.escape(_LEGEND)}</p>"]
+    parts += [table(HEAD, table_rows(result["rows"])), f"<p class=note>{html.escape(study.legend)}</p>"]
     if result.get("cost"):
         head, body = cost_table(result["cost"])
         parts += ["<h2>Cost and convergence</h2>", table(head, body), f"<p class=note>{html.escape(_COST_LEGEND)}</p>"]
-    parts += [write_figure(folder / "figures", figure, mark) for figure in study.figures(cells, judged, speed)]
+    drawn = [figure for figure in study.figures(cells, judged, speed) if figure.panels]
+    parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
     parts.append(f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>")
@@ -51,9 +48,9 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
         [
             row["method"] + (" *" if row["ours"] else ""),
             _setting(row),
-            _with_interval(row["mean"], row["interval95"]) + _lost(row),
+            _ours(row) + _lost(row),
             "-" if row["seed_std"] is None else _short(row["seed_std"], 3),
-            _with_interval(row["published"], row.get("published_interval95"), "-"),
+            _with_interval(row["published"], row.get("published_interval95")),
             row["verdict"],
         ]
         for row in rows
@@ -63,6 +60,7 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
 def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
     """The head and rows of the table of costs, without the columns that were not measured."""
     columns = {
+        "training, s": "training_seconds",
         "steps/s": "steps_per_second",
         "times MAML": "times_maml",
         "steps/s, all seeds": "steps_per_second_all_seeds",
@@ -79,9 +77,16 @@ def _cost(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
-def _with_interval(mean: float | None, interval: float | None, nothing: str = "diverged") -> str:
+def _ours(row: Row) -> str:
+    if row["mean"] is None and row["verdict"] != "diverged":
+        told = f"not finite on {row['diverged_tasks']} of {row['n_tasks']} tasks"
+        return told if row["median"] is None else f"{told}, median {_short(row['median'], 3)}"
+    return "diverged" if row["mean"] is None else _with_interval(row["mean"], row["interval95"])
+
+
+def _with_interval(mean: float | None, interval: float | None) -> str:
     if mean is None:
-        return nothing
+        return "-"
     return _short(mean, 3) + (f" ± {_short(interval, 3)}" if interval is not None else "")
 
 

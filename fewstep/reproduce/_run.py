@@ -2,24 +2,22 @@
 
 import dataclasses
 import importlib.metadata
+import os
 import platform
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fewstep._errors import FewstepError, unknown
-from fewstep.reproduce._grid import train_all
+from fewstep._errors import unknown
+from fewstep.reproduce import _folder
+from fewstep.reproduce._grid import commit, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import QUICK, Cell, Judged, Row, Scale, Study, name
 from fewstep.runs import Progress
 from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.run import writing
 
-_GRID = "grid.json"
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
 
 
@@ -40,19 +38,21 @@ def reproduce(
     and a CSV of each plot.
     """
     cells = _cells(study, scale)
-    spent, begin = _prepare(study, folder, scale, resume=resume, overwrite=overwrite), time.monotonic()
-    try:
-        judged = train_all(folder, cells, scale.n_tasks, watch.cells(cells))
-        if judged is None:
-            return None
-        speed = _speed(study, folder, cells, scale, watch) if study.cost and not scale.quick else {}
+    with _folder.held(study, folder, scale, resume=resume, overwrite=overwrite):
+        begin, before = time.monotonic(), _folder.seconds(folder)
+        note = lambda: _folder.note_seconds(study, folder, scale, before + time.monotonic() - begin)
+        try:
+            judged = _judge_all(folder, cells, scale, watch.cells(cells), note)
+            if judged is None:
+                return None
+            speed = _speed(folder, cells, scale, watch) if study.cost and not scale.quick else {}
+        finally:
+            note()
         result = finite(_result(study, scale, cells, judged, speed))
-        result["report"] = str(write_report(folder, study, scale, cells, judged, speed, result))
-    finally:
-        _note_seconds(study, folder, scale, spent + time.monotonic() - begin)
-    result["total_seconds"] = spent + time.monotonic() - begin
-    write_json(folder / "result.json", result)
-    return result
+        result |= {"total_seconds": _folder.seconds(folder), "report": str(folder / "report.html")}
+        write_json(folder / "result.json", result)
+        write_report(folder, study, scale, cells, judged, speed, result)
+        return result
 
 
 def _cells(study: Study, scale: Scale) -> list[Cell]:
@@ -64,56 +64,33 @@ def _cells(study: Study, scale: Scale) -> list[Cell]:
     return [cell for cell in cells if not scale.only or cell.name in scale.only]
 
 
-def _prepare(study: Study, folder: Path, scale: Scale, *, resume: bool, overwrite: bool) -> float:
-    """Makes the folder, or checks that it holds the same study; the seconds spent on it before."""
-    known = read_json(folder / _GRID)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        if known is None:
-            raise FewstepError(f"{folder} exists and holds no reproduction. Choose another --out.")
-        if overwrite:
-            shutil.rmtree(folder)
-            known = None
-        else:
-            _check_same(study, folder, scale, known, resume)
-    _note_seconds(study, folder, scale, spent := (known or {}).get("seconds", 0.0))
-    return spent
+def _judge_all(
+    folder: Path, cells: list[Cell], scale: Scale, progress: Callable[[int], Progress], note: Callable[[], None]
+) -> list[Judged] | None:
+    """What was measured of every cell; nothing if a signal stopped the work."""
+    judged = []
+    for number, cell in enumerate(cells):
+        found = run_cell(folder, cell, progress(number), scale.n_tasks)
+        note()
+        if found is None:
+            return None
+        judged.append(found)
+    return judged
 
 
-def _check_same(study: Study, folder: Path, scale: Scale, known: dict[str, Any], resume: bool) -> None:
-    asked = _identity(study, scale)
-    differ = [
-        f"{name} is {known.get(name)} there and {asked[name]} here" for name in asked if known.get(name) != asked[name]
-    ]
-    if differ:
-        raise FewstepError(
-            f"{folder} holds another reproduction: {', '.join(differ)}. Nothing was changed. Choose another --out, or "
-            "replace it with --overwrite."
-        )
-    if not resume:
-        raise FewstepError(
-            f"{folder} holds this reproduction already, finished or not. Go on with --resume, which trains no finished "
-            "cell again; start again with --overwrite; or choose another --out."
-        )
-
-
-def _note_seconds(study: Study, folder: Path, scale: Scale, seconds: float) -> None:
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / _GRID, {**_identity(study, scale), "seconds": seconds})
-
-
-def _identity(study: Study, scale: Scale) -> dict[str, Any]:
-    return {"study": study.name, **scale._asdict(), "only": list(scale.only)}
-
-
-def _speed(study: Study, folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
-    """The speed of the methods side by side, with one seed and with all; measured once."""
+def _speed(folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
+    """The speed of the methods side by side, with one seed and with all; measured once. `MAML` is what the others are
+    compared with."""
     if (known := read_json(folder / "speed.json")) is not None:
         return known
     plain = {name(cell): cell.experiment for cell in cells if not cell.setting}
+    if not plain:
+        return {}
     alone = {label: dataclasses.replace(experiment, seeds=1) for label, experiment in plain.items()}
-    speed = {"alone": measure(alone, watch.say)}
-    speed["together"] = speed["alone"] if scale.seeds == 1 else measure(plain, watch.say)
+    size: dict[str, Any] = {"seconds": 0.6, "repeats": 9} if scale.full else {"seconds": 0.05, "repeats": 3}
+    speed = {"alone": measure(alone, "MAML", watch.say, **size)}
+    if scale.seeds > 1:
+        speed["together"] = measure(plain, "MAML", watch.say, **size)
     write_json(folder / "speed.json", speed)
     return speed
 
@@ -127,16 +104,21 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
         "rows": _rows(study, scale, cells, judged),
         **({"cost": study.cost(cells, judged, speed)} if study.cost else {}),
         "command": command(study, scale),
-        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
+        "versions": {package: importlib.metadata.version(package) for package in _PACKAGES}
         | {"python": platform.python_version()},
-        "commit": _commit(),
+        "cores": os.cpu_count(),
+        "commit": commit(),
+        "trained_at_commits": sorted({str(found["commit"]) for found in judged}),
     }
 
 
 def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -> list[Row]:
-    """The study's rows; a quick run is not held against the paper."""
+    """The study's rows; only a run of the paper's size is held against the paper."""
     rows = study.rows(cells, judged)
-    return [row | {"verdict": "quick"} if scale.quick and row["verdict"] else row for row in rows]
+    if scale.full:
+        return rows
+    instead = "quick" if scale.quick else "not judged"
+    return [row if row["verdict"] == "diverged" else row | {"verdict": instead} for row in rows]
 
 
 def command(study: Study, scale: Scale) -> str:
@@ -149,15 +131,3 @@ def command(study: Study, scale: Scale) -> str:
         if value != getattr(plain, option)
     ]
     return " ".join([f"fewstep reproduce {study.name}", *(["--quick"] if scale.quick else []), *given])
-
-
-def _commit() -> str | None:
-    """The commit of the source tree that fewstep runs from, if it is one."""
-    here = Path(__file__).resolve().parents[2]
-    if not (here / ".git").exists():
-        return None
-    try:
-        asked = ["git", "rev-parse", "HEAD"]
-        return subprocess.run(asked, cwd=here, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -11,36 +11,36 @@ from fewstep._train import first_state, make_segment
 from fewstep.runs.build import build
 from fewstep.runs.experiment import Experiment
 
-_SECONDS = 0.6
 
-
-def measure(experiments: dict[str, Experiment], say: Callable[[str], None], repeats: int = 9) -> dict[str, Any]:
-    """For each label the median, lowest and highest steps a second, the seconds to compile, and the ratio of its time
-    to the first label's, taken turn by turn."""
+def measure(
+    experiments: dict[str, Experiment], reference: str, say: Callable[[str], None], *, seconds: float, repeats: int
+) -> dict[str, Any]:
+    """For each label the median, lowest and highest steps a second, the seconds to compile, and, if the reference is
+    among them, the ratio of its time to the reference's: the median over the turns."""
     timed = {}
     for number, (label, experiment) in enumerate(experiments.items()):
         say(f"Timing {number + 1} of {len(experiments)}: compiling {label}.")
-        timed[label] = _prepare(experiment)
+        timed[label] = _prepare(experiment, seconds)
     rates: dict[str, list[float]] = {label: [] for label in timed}
     for _ in range(repeats):
         for label, (_, run) in timed.items():
             rates[label].append(run())
-    first = rates[next(iter(rates))]
+    compared = rates.get(reference, [])
     return {
         label: {
             "steps_per_second": median(found),
             "lowest": min(found),
             "highest": max(found),
             "compile_seconds": timed[label][0],
-            "times_the_first": median(a / b for a, b in zip(first, found, strict=True)),
+            "times_reference": median(a / b for a, b in zip(compared, found, strict=True)) if compared else None,
             "seeds": experiments[label].seeds,
         }
         for label, found in rates.items()
     }
 
 
-def _prepare(experiment: Experiment) -> tuple[float, Callable[[], float]]:
-    """The seconds to compile, and a function that runs for a while and tells the steps a second."""
+def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[], float]]:
+    """The seconds to compile, and a function that runs for about so many seconds and tells the steps a second."""
     built = build(experiment)
     tasks, seeds = built.tasks(experiment.shots, experiment.queries), list(range(experiment.seeds))
     segment = make_segment(built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer)
@@ -56,7 +56,7 @@ def _prepare(experiment: Experiment) -> tuple[float, Callable[[], float]]:
         begin = time.perf_counter()
         state, _ = jax.block_until_ready(segment(state, tasks.data, steps))
         rate = steps / (time.perf_counter() - begin)
-        steps = max(1, int(rate * _SECONDS))
+        steps = max(1, int(rate * seconds))
         return rate
 
     run()

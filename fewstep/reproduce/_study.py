@@ -7,6 +7,10 @@ from fewstep.reproduce._figure import Figure
 from fewstep.runs import Experiment
 
 SHOTS = 10  # of every training here
+LEGEND = (
+    "± is the 95 % interval over test tasks, each the mean over seeds; std is over seeds. A row meets the paper unless "
+    "it is worse by more than the 95 % interval of the difference."
+)
 INNER = (0, 1, 2, 3, 5, 10, 20, 30, 50, 100)
 Row = dict[str, Any]
 Judged = dict[str, Any]
@@ -27,7 +31,13 @@ class Scale(NamedTuple):
         """The scale in words."""
         seeds = "one seed" if self.seeds == 1 else f"{self.seeds} seeds"
         size = f"{self.steps:,} steps, {seeds}, {self.n_tasks} test tasks"
-        return f"quick run, not the paper's size: {size}" if self.quick else size
+        kind = "quick run, not the paper's size: " if self.quick else "" if self.full else "not the paper's size: "
+        return kind + size
+
+    @property
+    def full(self) -> bool:
+        """Whether the trainings and the test are at least as large as the paper's."""
+        return not self.quick and self.steps >= 60_000 and self.n_tasks >= 600
 
     @property
     def inner_steps(self) -> tuple[int, ...]:
@@ -37,7 +47,7 @@ class Scale(NamedTuple):
     def experiment(self, method: str, tasks: str, **options: Any) -> Experiment:
         """An experiment of this scale; validation on 200 tasks draws the training curves."""
         every = max(1, self.steps // 60)
-        sizes = {"seeds": self.seeds, "seed": self.seed, "steps": self.steps, "log_every": every}
+        sizes = {"seeds": self.seeds, "seed": self.seed, "steps": self.steps, "log_every": every, "shots": SHOTS}
         return Experiment(method, tasks, validate_every=every, validation_tasks=200, **(sizes | options))
 
 
@@ -47,16 +57,16 @@ QUICK = Scale(seeds=1, steps=5000, n_tasks=100, quick=True)
 class Cell(NamedTuple):
     """One training of a grid: its folder's name, the method as people call it, its setting; `ours` is not in a paper.
 
-    `shots` and `steps` are what it is judged with, beside its own number of shots after one step.
+    It is judged after each of `steps` with the shots of its training, and after one step with the other `shots`.
     """
 
     name: str
     label: str
     setting: dict[str, Any]
     experiment: Experiment
-    ours: bool = False
+    steps: tuple[int, ...]
     shots: tuple[int, ...] = ()
-    steps: tuple[int, ...] = (0, 1, 10)
+    ours: bool = False
 
 
 class Study(NamedTuple):
@@ -70,6 +80,7 @@ class Study(NamedTuple):
     title: str
     protocol: str
     reading: str
+    legend: str
     cells: Callable[[Scale], list[Cell]]
     rows: Callable[[list[Cell], list[Judged]], list[Row]]
     figures: Callable[[list[Cell], list[Judged], Judged], list[Figure]]
@@ -77,35 +88,41 @@ class Study(NamedTuple):
 
 
 def name(cell: Cell) -> str:
-    """A cell's label with its setting."""
-    return ", ".join([cell.label, *(f"{key.replace('_', '-')} {value:g}" for key, value in cell.setting.items())])
+    """A cell's label with its setting, and a star if it is ours."""
+    setting = (f"{key.replace('_', '-')} {value:g}" for key, value in cell.setting.items())
+    return ", ".join([cell.label, *setting]) + (" *" if cell.ours else "")
 
 
 def verdict(mean: float | None, interval: float, published: tuple[float, float] | None) -> str:
     """`meets` unless ours is worse than the paper's by more than the 95 % interval of the difference."""
-    if mean is None:
-        return "diverged"
     if published is None:
         return ""
+    if mean is None:
+        return "misses"
     return "meets" if mean <= published[0] + (interval**2 + published[1] ** 2) ** 0.5 else "misses"
 
 
 def error_row(cell: Cell, judged: Judged, shots: int, published: tuple[float, float] | None) -> Row:
-    """The row of one cell's error after one step, beside the paper's."""
-    found: Row = next((row for row in judged["errors"] if (row["shots"], row["inner_steps"]) == (shots, 1)), {})
-    mean, interval = found.get("mean"), found.get("interval95") or 0.0
+    """The row of one cell's error after one step, beside the paper's; a mean that is not finite is nothing."""
+    lost = judged["diverged_seeds"] == cell.experiment.seeds
+    rows = [row for row in judged["errors"] if (row["shots"], row["inner_steps"]) == (shots, 1)]
+    found: Row = {} if lost else rows[0]
+    mean = found.get("mean")
     return {
         "method": cell.label,
         "setting": {**cell.setting, "shots": shots},
         "metric": "mse",
         "mean": mean,
         "interval95": found.get("interval95"),
+        "median": found.get("median"),
         "seed_std": found.get("seed_std"),
         "seeds": cell.experiment.seeds,
         "diverged_seeds": judged["diverged_seeds"],
+        "diverged_tasks": found.get("diverged_tasks", 0),
+        "n_tasks": found.get("n_tasks"),
         "published": published[0] if published else None,
         "published_interval95": published[1] if published else None,
-        "verdict": verdict(mean, interval, published),
+        "verdict": "diverged" if lost else verdict(mean, found.get("interval95") or 0.0, published),
         "ours": cell.ours,
         "seconds": judged["seconds"],
     }

@@ -5,9 +5,9 @@ from typing import Any
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, mean_training, training_curves
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, error_row, name
+from fewstep.reproduce._study import LEGEND, Cell, Judged, Row, Scale, Study, error_row, name
 
-SHOTS = (5, 10, 20)
+TEST_SHOTS = (5, 10, 20)
 # Method as printed, our name for it, and the paper's error at 5, 10 and 20 shots with its 95 % interval. The row of
 # MAML is the authors' own run, although it is marked as quoted; that of Meta-SGD is Li et al.'s.
 TABLE = (
@@ -36,7 +36,7 @@ def cells(scale: Scale) -> list[Cell]:
     return [
         Cell(
             "-".join([method, *map(str, setting.values())]), label, setting,
-            scale.experiment(method, "sinusoid", **setting), ours, SHOTS, scale.inner_steps,
+            scale.experiment(method, "sinusoid", **setting), scale.inner_steps, TEST_SHOTS, ours,
         )
         for label, method, setting, ours in plan
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
     return [
         error_row(cell, found, shots, published.get(cell.label, published["MT-net"])[number])
         for cell, found in zip(cells, judged, strict=True)
-        for number, shots in enumerate(SHOTS)
+        for number, shots in enumerate(TEST_SHOTS)
     ]
 
 
@@ -65,7 +65,7 @@ def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figu
 
 
 def _beside(cells: list[Cell], rows: list[Row]) -> Figure:
-    names = [name(cell) for cell in cells for _ in SHOTS]
+    names = [name(cell) for cell in cells for _ in TEST_SHOTS]
     data = [
         (r["setting"]["shots"], model, r["mean"], r["interval95"], r["seed_std"], r["published"],
          r["published_interval95"], r["ours"])
@@ -75,7 +75,7 @@ def _beside(cells: list[Cell], rows: list[Row]) -> Figure:
         "table-1", "Table 1: ours and the paper's",
         "Mean squared error after one step, with the 95 % interval over tasks. Filled: measured here; open: the "
         "paper's. Methods that the paper does not have, marked with a star, stand beside its MT-net.",
-        [partial(_dots, shots, [row for row in data if row[0] == shots]) for shots in SHOTS],
+        [partial(_dots, shots, [row for row in data if row[0] == shots]) for shots in TEST_SHOTS],
         ("shots", "method", "mean", "interval95", "seed_std", "published", "published_interval95", "ours"), data,
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ def _dots(shots: int, data: list[tuple[Any, ...]], ax: Any) -> None:
         ax.errorbar(published, place - 0.15, xerr=interval, fmt="o", mfc="white", color="#868e96", markersize=5)
         if mean is not None:
             ax.errorbar(mean, place + 0.15, xerr=half, fmt="o", color="#0072b2", markersize=5)
-    ax.set_yticks(range(len(data)), [row[1] + (" *" if row[7] else "") for row in reversed(data)])
+    ax.set_yticks(range(len(data)), [row[1] for row in reversed(data)])
     ax.set(title=f"{shots} shots", xlabel="mean squared error", xlim=(0, None))
 
 
@@ -97,7 +97,7 @@ def cost(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Row]:
     for label, training in found.items():
         steps, errors = mean_training(training)
         reached = next((int(step) for step, error in zip(steps, errors, strict=True) if error <= goal), None)
-        together = speed.get("together", {}).get(label, {})
+        together = (speed.get("together") or speed.get("alone") or {}).get(label, {})
         rate = together.get("steps_per_second") or training["steps_per_second"]
         alone = speed.get("alone", {}).get(label, {})
         lines.append(
@@ -106,8 +106,8 @@ def cost(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Row]:
                 "training_seconds": training["seconds"],
                 "steps_per_second": alone.get("steps_per_second"),
                 "steps_per_second_all_seeds": rate,
-                "times_maml": alone.get("times_the_first"),
-                "times_maml_all_seeds": together.get("times_the_first"),
+                "times_maml": alone.get("times_reference"),
+                "times_maml_all_seeds": together.get("times_reference"),
                 "steps_to_maml_final_error": reached,
                 "seconds_to_maml_final_error": reached / rate if reached and rate else None,
             }
@@ -117,9 +117,9 @@ def cost(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Row]:
 
 def _cost(speed: Judged) -> Figure:
     data = [
-        (label, found["seeds"], found["steps_per_second"], found["lowest"], found["highest"], found["times_the_first"])
-        for part in ("alone", "together")
-        for label, found in speed[part].items()
+        (label, found["seeds"], found["steps_per_second"], found["lowest"], found["highest"], found["times_reference"])
+        for part in speed.values()
+        for label, found in part.items()
     ]
     titles = {row[1]: "one seed" if row[1] == 1 else f"{row[1]} seeds together" for row in data}
     return Figure(
@@ -134,7 +134,7 @@ def _cost(speed: Judged) -> Figure:
 def _bars(title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
     for place, (_, _, rate, low, high, times) in enumerate(reversed(data)):
         ax.barh(place, rate, color="#56b4e9", xerr=[[rate - low], [high - rate]], ecolor="#495057")
-        ax.text(rate * 0.02, place, f"{times:.2f}", va="center", fontsize=8)
+        ax.text(rate * 0.02, place, "" if times is None else f"{times:.2f}", va="center", fontsize=8)
     ax.set_yticks(range(len(data)), [row[0] for row in reversed(data)])
     ax.set(title=title, xlabel="outer steps a second")
 
@@ -146,6 +146,7 @@ STUDY = Study(
     "0.01 in training and test, meta-batch 4, Adam 0.001, 60,000 steps, 600 test tasks, the last parameters.",
     "Lee & Choi, ICML 2018, section 6.1. The paper does not say after how many steps it tests; one is the reading that "
     "gives its MAML row.",
+    LEGEND + " * marks what the paper does not have, beside its MT-net.",
     cells,
     rows,
     figures,

@@ -2,7 +2,7 @@
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, titled, training_curves
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._study import SHOTS, Cell, Judged, Row, Scale, Study, error_row
+from fewstep.reproduce._study import LEGEND, SHOTS, Cell, Judged, Row, Scale, Study, error_row
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
 # The paper's error and 95 % interval for each step size, at 10 shots.
@@ -61,8 +61,11 @@ def _by_alpha(rows: list[Row]) -> Figure:
     return Figure(
         "error-by-alpha", "Error against the step size",
         "Mean squared error after one step at 10 shots, measured here and, on the right, as the paper prints it; the "
-        "band is the 95 % interval over tasks. A point that is missing diverged in all seeds.",
-        [titled(title, [row[:4] for row in some], "step size alpha", "log") for title, some in panels.items()],
+        "band is the 95 % interval over tasks. A point that is missing has no finite mean.",
+        [
+            titled(title, list(dict.fromkeys(row[0] for row in some)), [row[:4] for row in some], "alpha", "log")
+            for title, some in panels.items()
+        ],
         ("method", "alpha", "mean", "interval95", "seed_std"), data + paper,
     )  # fmt: skip
 
@@ -72,6 +75,7 @@ STUDY = Study(
     "The step size: Table 2 of the MT-net paper",
     "As sinusoid, at 10 shots, with step sizes from 10 to 0.0001 in training and test.",
     "Lee & Choi, ICML 2018, section 6.2.",
+    LEGEND + " A training in which every seed leaves the finite numbers diverged.",
     cells,
     rows,
     figures,

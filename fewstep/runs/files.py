@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from fewstep.runs.run import holds_something as holds_something
 from fewstep.runs.run import writing
 
 
@@ -27,13 +28,13 @@ def write_text(path: Path, text: str) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")
-        new.write_text(text)
+        new.write_text(text, encoding="utf-8")
         new.replace(path)
 
 
 def read_json(path: Path) -> Any:
     """What a JSON file holds, or nothing if it is missing or not whole."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

@@ -33,9 +33,10 @@ class Model(NamedTuple):
         return inner_steps(self.run.experiment)
 
     @property
-    def whole(self) -> list[Meta]:
-        """The meta-parameters of the seeds that did not diverge in training."""
-        return [meta for meta in self.metas if all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(meta))]
+    def whole(self) -> dict[int, Meta]:
+        """The meta-parameters of the seeds that did not diverge in training, by seed."""
+        finite = lambda meta: all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(meta))
+        return {seed: meta for seed, meta in zip(self.run.seeds, self.metas, strict=True) if finite(meta)}
 
     def meta(self, seed: int | None = None) -> Meta:
         """The meta-parameters of one of the run's seeds, the first by default."""
@@ -79,7 +80,7 @@ def evaluate_run(
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks."""
     _check(shots, steps)
-    metas, rows = model.whole, []
+    metas, rows = list(model.whole.values()), []
     for number in shots:
         tasks = model.built.tasks(number, queries)
         judge = make_judge(model.built.learner, tasks, model.built.score, steps=steps, n_tasks=n_tasks, seed=seed)
@@ -103,7 +104,8 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
         "seeds": len(model.metas),
     }
     if len(values) > 1:
-        row["seed_std"] = float(np.std(values.mean(1), ddof=1))
+        with np.errstate(all="ignore"):  # as for the mean: a seed whose mean is not finite has no deviation
+            row["seed_std"] = float(np.std(values.mean(1), ddof=1))
     if wild := int((~np.isfinite(values)).any(0).sum()):
         row["diverged_tasks"] = wild
     if lost := len(model.metas) - len(model.whole):
@@ -121,7 +123,7 @@ def adapt(model: Model, support: Batch, x: np.ndarray, *, steps: int | None = No
     def predict(meta: Meta) -> jax.Array:
         return learner.predict(meta, learner.adapt(meta, jax.random.key(seed), support, count), x)
 
-    made = np.mean([np.asarray(predict(meta)) for meta in model.whole or model.metas], axis=0)
+    made = np.mean([np.asarray(predict(meta)) for meta in list(model.whole.values()) or model.metas], axis=0)
     if not np.isfinite(made).all():
         raise FewstepError(
             f"The adapted network predicts values that are not finite after {count} inner steps. Take fewer steps, or "

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fewstep._evaluate import quick
+from fewstep._evaluate import light
 from fewstep.inspection import Report
 from fewstep.runs.drawing import figure, svg
 from fewstep.runs.model import Model
@@ -35,7 +35,7 @@ def _before_and_after(model: Model, steps: int) -> Any:
         adapted = learner.adapt(meta, key, support, (0, steps))
         return jax.vmap(lambda one: learner.predict(meta, one, x))(adapted)
 
-    return jax.jit(both, compiler_options=quick())
+    return jax.jit(both, compiler_options=light())
 
 
 def _one_task(ax: Any, models: dict[str, Model], predict: dict[str, Any], key: Any, steps: int) -> None:

@@ -20,6 +20,7 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
+LOCK = ".lock"
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
 
 
@@ -104,7 +105,7 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
     A folder that holds something else is refused, unless it is a run and `overwrite` is set.
     """
     build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and (not path.is_dir() or holds_something(path)):
         found = open_run(path) if path.is_dir() else None
         if found is None:
             raise FewstepError(f"{path} is a file. Choose another --run.")
@@ -121,6 +122,12 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
         )
         new.replace(path / "config.json")
     return run
+
+
+def holds_something(folder: Path) -> bool:
+    """Whether a folder holds more than a lock and files that a killed process did not finish."""
+    with writing(folder):
+        return any(path.name != LOCK and path.suffix != ".new" for path in folder.iterdir())
 
 
 def version() -> str:
@@ -158,16 +165,14 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(run: Run) -> Iterator[None]:
-    """Holds a run for one process; the system lets go when the process ends, however it ends."""
-    with writing(run.path):
-        file = (run.path / ".lock").open("w")
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Holds a folder for one process, which the system lets go of however it ends; another is told it is `busy`."""
+    with writing(folder):
+        file = (folder / LOCK).open("w")
     with file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FewstepError(
-                f"Another process is training {run.path}. Wait for it, or choose another --run."
-            ) from None
+            raise FewstepError(busy) from None
         yield

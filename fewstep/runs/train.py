@@ -32,11 +32,12 @@ def silent() -> Progress:
 
 
 class Outcome(NamedTuple):
-    """How a training ended: where, and whether a signal stopped it before its end."""
+    """How a training ended: where, whether a signal stopped it before its end, and whether one came at all."""
 
     state: TrainState
     step: int
     interrupted: bool
+    signalled: bool
 
 
 def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
@@ -46,7 +47,7 @@ def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float
     training was interrupted does not change a bit of the outcome.
     """
     progress = progress or silent()
-    with locked(run):
+    with locked(run.path, f"Another process is training {run.path}. Wait for it, or choose another --run."):
         places = layout.choose(run.experiment, inner_steps(run.experiment))
         devices = layout.prepare(places, asked=run.experiment.devices is not None)
         built = run.build()
@@ -93,7 +94,7 @@ def _train(
             for row in rows:
                 board(row)
                 for seed in _lost(run, row) - lost:
-                    progress.say(f"Seed {seed} has diverged by step {row.step}: its loss is not finite. Others go on.")
+                    progress.say(f"The loss of seed {seed} is not finite at step {row.step}. The other seeds go on.")
                     lost.add(seed)
             progress.step(int(state.step), rows[-1] if rows else None)
             if stopped or time.monotonic() - saved[0] > save_seconds:
@@ -123,7 +124,8 @@ def _train(
             raise NotFinite(error.step, _last_good(run)) from None
     if int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints):
         run.save(trained.state)
-    return Outcome(trained.state, int(trained.state.step), bool(stopped) and int(trained.state.step) < experiment.steps)
+    step = int(trained.state.step)
+    return Outcome(trained.state, step, bool(stopped) and step < experiment.steps, bool(stopped))
 
 
 def _lost(run: Run, row: Row) -> set[int]:

@@ -1,0 +1,84 @@
+"""The folder of a reproduction: one study of one size, held by one process, never replaced unasked."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fewstep._errors import FewstepError
+from fewstep.reproduce._study import Scale, Study
+from fewstep.runs.files import holds_something, read_json, write_json
+from fewstep.runs.run import LOCK, locked, writing
+
+_GRID = "grid.json"
+
+
+@contextmanager
+def held(study: Study, folder: Path, scale: Scale, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Holds the folder for this process: a new one, or the same study's that was begun there."""
+    if resume and overwrite:
+        raise FewstepError("--resume goes on with a grid and --overwrite replaces it. Keep one of them.")
+    if folder.exists() and not folder.is_dir():
+        raise FewstepError(f"{folder} is a file. Choose another --out.")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    busy = f"Another process works in {folder}. Wait for it, or choose another --out."
+    if not holds_something(folder):
+        with locked(folder, busy):
+            note_seconds(study, folder, scale, 0.0)
+            yield
+        return
+    known = _known(folder)
+    with locked(folder, busy):
+        if overwrite:
+            _empty(folder)
+        else:
+            _check_same(study, folder, scale, known, resume)
+        note_seconds(study, folder, scale, seconds(folder))
+        yield
+
+
+def seconds(folder: Path) -> float:
+    """The seconds that processes have spent on this folder."""
+    return float((read_json(folder / _GRID) or {}).get("seconds", 0.0))
+
+
+def note_seconds(study: Study, folder: Path, scale: Scale, spent: float) -> None:
+    """Writes down which study of which size this is, and the seconds spent on it so far."""
+    write_json(folder / _GRID, {**_identity(study, scale), "seconds": spent})
+
+
+def _identity(study: Study, scale: Scale) -> dict[str, Any]:
+    return {"study": study.name, **scale._asdict(), "only": list(scale.only)}
+
+
+def _known(folder: Path) -> dict[str, Any]:
+    known = read_json(folder / _GRID)
+    if not isinstance(known, dict) or not {"study", "seeds", "steps"} <= known.keys():
+        raise FewstepError(f"{folder} exists and holds no reproduction. Choose another --out.")
+    return known
+
+
+def _empty(folder: Path) -> None:
+    with writing(folder):
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+
+
+def _check_same(study: Study, folder: Path, scale: Scale, known: dict[str, Any], resume: bool) -> None:
+    asked = _identity(study, scale)
+    differ = [f"{key} is {known.get(key)} there and {asked[key]} here" for key in asked if known.get(key) != asked[key]]
+    if differ:
+        raise FewstepError(
+            f"{folder} holds another reproduction: {', '.join(differ)}. Nothing was changed. Choose another --out, or "
+            "replace it with --overwrite."
+        )
+    if not resume:
+        raise FewstepError(
+            f"{folder} holds this reproduction already, finished or not. Go on with --resume, which trains no finished "
+            "cell again; start again with --overwrite; or choose another --out."
+        )

@@ -1,0 +1,25 @@
+"""Steps a second."""
+
+import statistics
+import time
+from collections import deque
+
+
+class Meter:
+    """The median rate of the last calls, so that a validation or a save in between does not show."""
+
+    def __init__(self, calls: int | None = 15) -> None:
+        self.last: tuple[float, int] | None = None
+        self.rates: deque[float] = deque(maxlen=calls)
+
+    def __call__(self, number: int) -> None:
+        """Notes that a step has been reached."""
+        now = time.monotonic()
+        if self.last is not None:
+            self.rates.append((number - self.last[1]) / max(now - self.last[0], 1e-9))
+        self.last = (now, number)
+
+    @property
+    def value(self) -> float | None:
+        """Steps a second, or nothing before there is something to tell."""
+        return statistics.median(self.rates) if self.rates else None
