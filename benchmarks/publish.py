@@ -1,4 +1,4 @@
-"""Takes finished reproductions into benchmarks/results, and writes their tables into docs/reproductions.md.
+"""Takes finished reproductions into benchmarks/results, and writes their tables into the README and the docs.
 
 fewstep reproduce sinusoid && python benchmarks/publish.py runs/reproduce-sinusoid
 python benchmarks/publish.py               only writes the tables again, from what is committed
@@ -14,7 +14,8 @@ from typing import Any
 from fewstep.reproduce import HEAD, cost_table, table_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md")
 
 
 def take(folder: Path) -> None:
@@ -32,19 +33,19 @@ def take(folder: Path) -> None:
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables of all committed results between its marks."""
+    """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
-        page = _between(page, result["name"], _table(HEAD, table_rows(result["rows"])) + "\n\n" + _source(result))
-        if result.get("cost"):
-            page = _between(page, f"{result['name']} cost", _table(*cost_table(result["cost"])))
+        rows, name = result["rows"], result["name"]
+        page = _between(page, name, _table(HEAD, table_rows(rows)) + "\n\n" + _source(result))
+        page = _between(page, f"{name} cost", _table(*cost_table(result.get("cost", []))))
+        ten = [row for row in rows if row["setting"].get("shots") == 10]
+        page = _between(page, f"{name}, 10 shots", _table(HEAD, table_rows(ten)))
     return page
 
 
 def _between(page: str, name: str, text: str) -> str:
     marked = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.S)
-    if not marked.search(page):
-        raise SystemExit(f"{PAGE.name} has no place for {name!r}: it needs <!-- {name} --> and <!-- end -->.")
     return marked.sub(lambda found: found[1] + text + found[2], page)
 
 
@@ -66,4 +67,5 @@ def _source(result: dict[str, Any]) -> str:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         take(Path(argument))
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -237,18 +237,28 @@ def test_reptile_goes_the_way_the_task_went():
     assert_close(fewstep._network.flatten(gradient["weights"]), jax.tree.map(jnp.subtract, start, end), 1e-12)
 
 
-def test_straight_through_masks():
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_straight_through_masks(temperature):
     """Going forward 0 or 1; going back the slope s (1 - s) / temperature of the soft draw s; the right probability."""
     logits = {"a": jnp.linspace(-2.0, 2.0, 5), "b": jnp.zeros(3)}
-    draw = partial(fewstep.rules._mask.draw_bits, temperature=0.7)
+    draw = partial(fewstep.rules._mask.draw_bits, temperature=temperature)
     bits = draw(logits, KEY)
     assert all(set(np.asarray(bit).tolist()) <= {0.0, 1.0} for bit in bits.values())
     slopes = jax.grad(lambda some: sum(bit.sum() for bit in draw(some, KEY).values()))(logits)
     noise = jax.random.logistic(KEY, (8,))
-    soft = jax.nn.sigmoid((jnp.concatenate(list(logits.values())) + noise) / 0.7)
-    np.testing.assert_allclose(jnp.concatenate(list(slopes.values())), soft * (1 - soft) / 0.7, rtol=1e-12)
+    soft = jax.nn.sigmoid((jnp.concatenate(list(logits.values())) + noise) / temperature)
+    np.testing.assert_allclose(jnp.concatenate(list(slopes.values())), soft * (1 - soft) / temperature, rtol=1e-10)
     many = jax.vmap(lambda key: draw(logits, key)["a"])(jax.random.split(KEY, 20_000))
     np.testing.assert_allclose(many.mean(axis=0), jax.nn.sigmoid(logits["a"]), atol=0.015)
+
+
+def test_certain_masks_have_finite_slopes():
+    logits = {"a": jnp.asarray([-1e4, -40.0, 40.0, 1e4])}
+    keys = jax.random.split(KEY, 100)
+    draw = lambda some, key: fewstep.rules._mask.draw_bits(some, key)["a"]
+    np.testing.assert_array_equal(jax.vmap(lambda key: draw(logits, key))(keys), [[0.0, 0.0, 1.0, 1.0]] * 100)
+    slopes = jax.vmap(jax.grad(lambda some, key: draw(some, key).sum()), (None, 0))(logits, keys)["a"]
+    np.testing.assert_allclose(slopes, 0, atol=1e-12)
 
 
 def test_masks_are_held_through_a_task_and_differ_between_tasks():

@@ -51,5 +51,5 @@ def test_commands_of_the_readme_exist():
     from fewstep.cli._main import COMMANDS
 
     used = re.findall(r"^fewstep (\w+) ", "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)), re.MULTILINE)
-    assert len(used) == 4
+    assert len(used) == 5
     assert set(used) <= set(COMMANDS)

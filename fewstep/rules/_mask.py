@@ -12,6 +12,7 @@ from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._layers import eligible
 
+_TINY = 2.0**-24  # so that no draw is 0: half of what a draw in single precision can be apart from it
 DRAWS = ("sample", "expected", "threshold")
 
 
@@ -76,14 +77,23 @@ def draw_bits(logits: Flat, key: Key[Array, ""], temperature: float = 1.0, draw:
     if draw == "expected":
         return {path: jax.nn.sigmoid(logit) for path, logit in logits.items()}
     sizes = [logit.size for logit in logits.values()]
-    # The difference of two Gumbel draws is logistic, and one draw for all layers is cheaper than one for each.
-    noise = jax.random.logistic(key, (sum(sizes),)) if draw == "sample" else jnp.zeros(sum(sizes))
     flat = jnp.concatenate([logit.reshape(-1) for logit in logits.values()])
-    soft = jax.nn.sigmoid((flat + noise) / temperature)
+    # One draw for all layers is cheaper than one for each.
+    even = jax.random.uniform(key, flat.shape) if draw == "sample" else jnp.full(flat.shape, 0.5)
+    soft = _relaxed(flat, jnp.maximum(even, _TINY), temperature)
     bits = jax.lax.stop_gradient((soft >= 0.5) - soft) + soft
     starts = [sum(sizes[:n]) for n in range(1, len(sizes))]
     pieces = jnp.split(bits, starts)
     return {path: piece.reshape(logits[path].shape) for path, piece in zip(logits, pieces, strict=True)}
+
+
+def _relaxed(logits: Float[Array, " n"], even: Float[Array, " n"], temperature: float) -> Float[Array, " n"]:
+    """`sigmoid((logit + noise) / temperature)` for the noise `log(u / (1 - u))`, u drawn evenly: the difference of two
+    Gumbel draws. Temperature 1 needs no logarithm."""
+    if temperature != 1.0:
+        return jax.nn.sigmoid((logits + jnp.log(even) - jnp.log1p(-even)) / temperature)
+    on, off = even * jax.nn.sigmoid(logits), (1 - even) * jax.nn.sigmoid(-logits)
+    return on / (on + off)
 
 
 def _masked(step: Array, found: tuple[Leaf, Float[Array, " width"]] | None) -> Array:

@@ -99,7 +99,7 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
         "metric": model.built.metric,
         "mean": joined.mean,
         "interval95": joined.interval95,
-        "median": float(np.median(values)),
+        "median": float(np.median(np.nan_to_num(values, nan=np.inf, posinf=np.inf))),
         "n_tasks": joined.n_tasks,
         "seeds": len(model.metas),
     }
