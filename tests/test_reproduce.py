@@ -221,7 +221,7 @@ def test_the_full_grid_is_the_papers(study):
     assert (
         len({cell.name for cell in cells})
         == len(cells)
-        == {"sinusoid": 10, "step-size": 18, "polynomial": 3}[study.name]
+        == {"sinusoid": 10, "step-size": 24, "polynomial": 3}[study.name]
     )
     assert command(study, Scale()) == f"fewstep reproduce {study.name}"
     for cell in cells:
