@@ -83,8 +83,8 @@ STUDY = Study(
     "The step size: Table 2 of the MT-net paper",
     "As sinusoid, at 10 shots, with step sizes from 10 to 0.0001 in training and test.",
     "Lee & Choi, ICML 2018, section 6.2.",
-    LEGEND
-    + " * is ours, beside the paper's MT-net: the outer gradient is clipped to norm 1. A training in which every seed leaves the finite numbers diverged.",
+    LEGEND + " * is ours, beside the paper's MT-net: the outer gradient is clipped to norm 1. A training in "
+    "which every seed leaves the finite numbers diverged.",
     cells,
     rows,
     figures,
