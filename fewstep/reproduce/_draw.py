@@ -58,7 +58,7 @@ def error_by_inner_steps(groups: Groups) -> Figure:
     return Figure(
         "error-by-inner-steps", "Does adaptation keep improving?",
         "Mean squared error on unseen tasks against the number of inner steps, trained with one; the band is the 95 % "
-        "interval over tasks. A line that ends has tasks whose error is no longer finite.",
+        "interval over tasks. A line that leaves at the top, or ends, has tasks that diverge.",
         [
             titled(title, labels(group), [row[:4] for row in rows_of(data, title)], "inner steps", "symlog")
             for title, group in groups.items()
@@ -141,6 +141,9 @@ def lines(labels: list[str], data: list[tuple[Any, ...]], xlabel: str, xscale: s
     elif drawn(ax):
         ax.set_xscale(xscale)
     finish(ax)
+    errors = [row[2] for row in data if row[2]]
+    if xscale == "symlog" and errors:  # what diverges leaves at the top, and leaves room for the rest
+        ax.set_ylim(min(errors) / 2, 5 * max((row[2] for row in data if row[1] == 0 and row[2]), default=1.0))
 
 
 def numbers(rows: list[tuple[Any, ...]]) -> list[np.ndarray]:
