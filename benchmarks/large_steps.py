@@ -57,6 +57,7 @@ def main() -> None:
         "commit": commit(),
     }
     out = Path(__file__).resolve().parent / "results" / "large-steps.json"
+    out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
 
 
