@@ -18,7 +18,6 @@ SEEDS, STEPS = 16, 12_000
 VARIANTS: dict[str, dict[str, Any]] = {
     "as in the paper": {},
     "temperature 0.5": {"temperature": 0.5},
-    "meta-batch 25": {"meta_batch": 25},
     "outer step 0.0003": {"outer_lr": 3e-4},
     "outer gradient clipped to norm 1": {"clip_norm": 1.0},
 }
