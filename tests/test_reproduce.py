@@ -15,22 +15,24 @@ from pathlib import Path
 
 import pytest
 
+from fewstep import Experiment
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES, Scale, table_rows
+from fewstep.reproduce import STUDIES, Scale, sinusoid, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._grid import run_cell
 from fewstep.reproduce._run import command
+from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, error_row, verdict
 from fewstep.runs.run import locked
 from fewstep.runs.train import silent
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
-# Two are quick runs; the third is an ordinary one of two seeds, with the measurement of speed.
-SIZES = {"sinusoid": ["--seeds", "2", "--steps", "12", "--n-tasks", "4"], "step-size": TINY, "polynomial": TINY}
+# Two are quick runs, the third is not, and has two seeds.
+SIZES = {"sinusoid": TINY, "step-size": ["--seeds", "2", "--steps", "12", "--n-tasks", "4"], "polynomial": TINY}
 GRIDS = {
     "sinusoid": (
         ["maml"], 3,
-        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves", "cost"},
+        {"table-1", "adapted-curves", "error-by-inner-steps", "training-curves"},
     ),
     "step-size": (
         ["maml-1"], 1,
@@ -119,21 +121,30 @@ def test_sinusoid_tells_the_cost(made, capsys):
     (maml,) = result["cost"]
     assert maml["method"] == "MAML"
     assert maml["steps_to_maml_final_error"] <= 12
-    assert maml["times_maml"] == maml["times_maml_all_seeds"] == 1
     assert maml["steps_per_second_all_seeds"] > 0
+
+
+def test_speed_is_measured_side_by_side(tmp_path):
+    experiment = Experiment("maml", "sinusoid", hidden=(4,))
+    found = measure({"MAML": experiment}, "MAML", silent().say, seconds=0.01, repeats=2)
+    assert found["MAML"]["times_reference"] == 1
+    assert found["MAML"]["lowest"] <= found["MAML"]["steps_per_second"] <= found["MAML"]["highest"]
+    (figure,) = [made for made in sinusoid.figures([], [], {"alone": found}) if made.name == "cost"]
+    write_figure(tmp_path, figure, "")
+    assert (tmp_path / "cost.png").exists()
 
 
 @on_one_worker("step-size")
 def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
     out, first = made("step-size", capsys)
-    again = ["reproduce", "step-size", *TINY, "--only", *GRIDS["step-size"][0], "--out", str(out)]
+    again = ["reproduce", "step-size", *SIZES["step-size"], "--only", *GRIDS["step-size"][0], "--out", str(out)]
     assert main(again) == 2
     assert "--resume" in capsys.readouterr().err
     before = _times(out)
     assert main([*again, "--resume"]) == 0
     shown = capsys.readouterr()
     assert "MAML" in shown.out
-    assert "Quick run" in shown.err
+    assert "Not the paper's size" in shown.err
     assert _times(out) == before
     assert json.loads((out / "result.json").read_text())["rows"] == first["rows"]
 
