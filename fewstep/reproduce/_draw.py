@@ -47,7 +47,6 @@ def _one_cell(cell: Cell, tasks: list[dict[str, list[float]]], ax: Any) -> None:
 
 def error_by_inner_steps(groups: Groups) -> Figure:
     """One panel a group: the error after 0 to 100 inner steps, all taken with the step size of the training."""
-    groups = {title: group for title, group in groups.items() if group}
     data = [
         (title, label, row["inner_steps"], row["mean"], row["interval95"], row["median"], row.get("diverged_tasks", 0))
         for title, group in groups.items()
@@ -69,7 +68,6 @@ def error_by_inner_steps(groups: Groups) -> Figure:
 
 def training_curves(groups: Groups) -> Figure:
     """One panel a group: the validation error against the outer step, the band from the best to the worst seed."""
-    groups = {title: group for title, group in groups.items() if group}
     data = [
         (title, label, point["step"], *_spread(point["errors"]))
         for title, group in groups.items()

@@ -8,8 +8,8 @@ from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep.reproduce._study import Scale, Study
-from fewstep.runs.files import holds_something, read_json, write_json
-from fewstep.runs.run import LOCK, locked, writing
+from fewstep.runs.files import read_json, write_json
+from fewstep.runs.run import LOCK, holds_something, locked, writing
 
 _GRID = "grid.json"
 

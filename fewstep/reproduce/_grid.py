@@ -1,6 +1,5 @@
 """Trains and judges the cells of a study, each once: what is finished is found again, what was stopped goes on."""
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from fewstep.reproduce._study import Cell, Judged
 from fewstep.runs import Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.meter import Meter
+from fewstep.runs.source import commit
 
 _UNSEEN = 7  # the stream of tasks that are only looked at
 _NOTE_SECONDS = 10.0
@@ -76,19 +76,6 @@ def _train(path: Path, cell: Cell, progress: Progress) -> Judged | None:
     }  # fmt: skip
     write_json(path / "trained.json", trained)
     return None if outcome and outcome.signalled else trained
-
-
-def commit() -> str | None:
-    """The commit of the source tree that fewstep runs from, if it is one, and whether the tree differs from it."""
-    here = Path(__file__).resolve().parents[2]
-    git = lambda *asked: subprocess.run(["git", *asked], cwd=here, capture_output=True, text=True, check=True).stdout
-    if not (here / ".git").exists():
-        return None
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no").strip()
-        return git("rev-parse", "HEAD").strip() + ("-changed" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:

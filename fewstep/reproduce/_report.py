@@ -35,7 +35,7 @@ def write_report(
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
     parts.append(f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>")
-    write_text(folder / "report.html", page(f"{study.title}{' (quick run)' if mark else ''}", parts))
+    write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), parts))
     return folder / "report.html"
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from fewstep._errors import unknown
 from fewstep.reproduce import _folder
-from fewstep.reproduce._grid import commit, run_cell
+from fewstep.reproduce._grid import run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import QUICK, Cell, Judged, Row, Scale, Study, name
 from fewstep.runs import Progress
 from fewstep.runs.files import finite, read_json, write_json
+from fewstep.runs.source import commit
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
 

@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fewstep.runs.run import holds_something as holds_something
 from fewstep.runs.run import writing
 
 
