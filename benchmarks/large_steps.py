@@ -32,7 +32,7 @@ def main() -> None:
         experiment, begin = built.experiment, time.monotonic()
         trained = train(
             built.learner,
-            built.tasks(experiment.shots, experiment.queries),
+            built.problem.tasks(experiment.shots, experiment.queries),
             steps=STEPS,
             optimiser=built.optimiser,
             meta_batch=experiment.meta_batch,

@@ -112,18 +112,23 @@ def over_tasks(
     chunk = min(chunk or share, share)
     scans = -(-share // chunk)
 
-    def of_chunk(meta: Meta, data: Any, key: Key[Array, ""], indices: Array) -> tuple[Array, Meta]:
-        of_data, of_task = task_keys(key, indices)
+    def of_chunk(meta: Meta, indices: Array, keys: Key[Array, " tasks"], episodes: Episode) -> tuple[Array, Meta]:
         weights = (indices < meta_batch) / meta_batch
-        losses, grads = gradient(meta, of_task, _draw(tasks, data, of_data), weights)
+        losses, grads = gradient(meta, keys, episodes, weights)
         return jnp.sum(losses * weights), grads
 
     def on_device(meta: Meta, data: Any, key: Key[Array, ""], indices: Array) -> tuple[Array, Meta]:
+        of_data, of_task = task_keys(key, indices)
         if scans == 1:
-            return of_chunk(meta, data, key, indices)
-        nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, meta, data, key, indices[:chunk]))
-        add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(meta, data, key, some)), None)
-        return jax.lax.scan(add, nothing, indices.reshape(scans, chunk))[0]
+            return of_chunk(meta, indices, of_task, _draw(tasks, data, of_data))
+        # All tasks of the device are drawn before the chunks are scanned, so that each is drawn once.
+        episodes = jax.lax.map(lambda some: tasks.sample(data, some), of_data)
+        cut = lambda array: array.reshape(scans, chunk, *array.shape[1:])
+        chunks = jax.tree.map(cut, (indices, of_task, episodes))
+        first = jax.tree.map(lambda array: array[0], chunks)
+        nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, meta, *first))
+        add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(meta, *some)), None)
+        return jax.lax.scan(add, nothing, chunks)[0]
 
     def everywhere(meta: Meta, data: Any, key: Key[Array, ""]) -> tuple[Array, Meta]:
         indices = jnp.arange(devices * scans * chunk)

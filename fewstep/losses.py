@@ -34,3 +34,8 @@ def cross_entropy(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[
 def accuracy(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[Array, ""]:
     """The share of rows whose largest logit is their label's."""
     return weighted_mean((jnp.argmax(prediction, axis=1) == batch.y).astype(batch.weight.dtype), batch.weight)
+
+
+def error_rate(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[Array, ""]:
+    """The share of rows whose largest logit is not their label's."""
+    return 1 - accuracy(prediction, batch)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fewstep import Experiment
+from fewstep._disk import locked
 from fewstep.cli import main
 from fewstep.reproduce import STUDIES, Scale, sinusoid, table_rows
 from fewstep.reproduce._figure import write_figure
@@ -23,7 +24,6 @@ from fewstep.reproduce._grid import run_cell
 from fewstep.reproduce._run import command
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, error_row, verdict
-from fewstep.runs.run import locked
 from fewstep.runs.train import silent
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]

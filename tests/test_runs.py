@@ -156,7 +156,7 @@ def test_a_planned_schedule_cannot_be_prolonged(tmp_path):
 
 
 def test_two_processes_do_not_train_one_run(finished):
-    from fewstep.runs.run import locked
+    from fewstep._disk import locked
 
     with locked(finished.path, "held"), pytest.raises(FewstepError, match="Another process is training"):
         train_run(finished)

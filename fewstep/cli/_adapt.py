@@ -10,10 +10,10 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from fewstep._disk import writing
 from fewstep.cli import _show
 from fewstep.runs import adapt, load
 from fewstep.runs.experiment import NO_HINT
-from fewstep.runs.run import writing
 from fewstep.tasks import batch
 from fewstep.tasks.files import read_query, read_support
 

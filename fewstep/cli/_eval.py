@@ -15,10 +15,14 @@ from fewstep.runs.experiment import NO_HINT
 class Eval:
     """Judge a run on unseen tasks: mean and 95 % interval for each number of shots and inner steps.
 
+    Images are judged twice: normalised by the statistics of the query set (transductive, as in the papers) and by those
+    of the support set, so that queries do not help each other.
+
     Examples of use:
       fewstep eval runs/x
       fewstep eval runs/x --shots 5 10 20 --inner-steps 1 5 --json
       fewstep eval runs/x --checkpoint best --draw threshold
+      fewstep eval runs/characters --ways 5 --shots 1 5 --inner-steps 3
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
@@ -29,18 +33,23 @@ class Eval:
     """Numbers of inner steps to judge after."""
     n_tasks: int = 600
     """How many tasks."""
-    queries: int = 10
-    """Points a task is judged on."""
+    queries: Annotated[int | None, NO_HINT] = None
+    """Points a task is judged on, images a class (default: 10; images: as in training)."""
+    ways: Annotated[int | None, NO_HINT] = None
+    """Classes of a task (default: as in training)."""
     seed: int = 0
     """Seed of the tasks and the masks."""
     checkpoint: Literal["last", "best"] = "last"
     """The last parameters, or those best on the validation tasks."""
     draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
     """How masks come from their probabilities (default: as in training)."""
+    data_dir: Annotated[Path | None, NO_HINT] = None
+    """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     json: bool = False
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
+        _show.watch_data(self.data_dir)
         model = load(self.run, which=self.checkpoint, draw=self.draw)
         for note in model.notes:
             _show.say(note)
@@ -48,7 +57,7 @@ class Eval:
         steps = tuple(sorted(set(self.inner_steps)))
         rows = evaluate_run(
             model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
-            seed=self.seed,
+            ways=self.ways, seed=self.seed,
         )  # fmt: skip
         if self.json:
             _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})

@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.cli import _adapt, _eval, _inspect, _reproduce, _show, _train
+from fewstep.cli import _adapt, _data, _eval, _inspect, _reproduce, _show, _train
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
@@ -16,6 +16,7 @@ COMMANDS: dict[str, Any] = {
     "adapt": _adapt.Adapt,
     "inspect": _inspect.Inspect,
     "reproduce": _reproduce.Reproduce,
+    "data": _data.Data,
 }
 
 

@@ -2,12 +2,22 @@
 
 import json
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from fewstep import data
 from fewstep.runs.files import finite
+
+_SECONDS = 2.0
+_STATISTICS = {
+    "transductive": "of the query (transductive)", "support": "of the support",
+    "layer": "of an image", "group": "of an image",
+}  # fmt: skip
 
 
 def error(message: str) -> None:
@@ -18,6 +28,20 @@ def error(message: str) -> None:
 def say(message: str) -> None:
     """A remark, on stderr, so that results stay clean."""
     print(message, file=sys.stderr)
+
+
+def watch_data(folder: Path | None) -> None:
+    """Looks for data in a folder, and tells of work on them that takes longer than a moment."""
+    data.look_in(folder)
+    last = [time.monotonic()]
+
+    def progress(what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last[0] > _SECONDS:
+            last[0] = now
+            say(f"{what}: {done / total:.0%}" if total else f"{what}: {done}")
+
+    data.on_progress(progress, say)
 
 
 def as_json(result: Any) -> None:
@@ -36,14 +60,18 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
 
 def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
-    several, spread = len(judged) > 1, any("seed_std" in row for rows in judged.values() for row in rows)
-    metric = next(iter(judged.values()))[0]["metric"]
-    head = ["shots", "inner steps", metric, "± 95 %", "tasks"]
-    lines = [
-        [
-            *([name] if several else []), row["shots"], row["inner_steps"], f"{row['mean']:.4f}",
-            f"{row['interval95']:.4f}", row["n_tasks"], *([f"{row.get('seed_std', 0):.4f}"] if spread else []),
-        ]
-        for name, rows in judged.items() for row in rows
-    ]  # fmt: skip
-    table([*(["model"] if several else []), *head, *(["std over seeds"] if spread else [])], lines)
+    rows = [(name, row) for name, some in judged.items() for row in some]
+    metric = rows[0][1]["metric"]
+    columns: dict[str, Callable[[str, dict[str, Any]], Any]] = {
+        **({"model": lambda name, row: name} if len(judged) > 1 else {}),
+        **({"ways": lambda name, row: row["ways"]} if "ways" in rows[0][1] else {}),
+        "shots": lambda name, row: row["shots"],
+        **({"statistics": lambda name, row: _STATISTICS[row["norm"]]} if "norm" in rows[0][1] else {}),
+        "inner steps": lambda name, row: row["inner_steps"],
+        metric: lambda name, row: f"{row['mean']:.4f}",
+        "± 95 %": lambda name, row: f"{row['interval95']:.4f}",
+        "tasks": lambda name, row: row["n_tasks"],
+    }
+    if any("seed_std" in row for _, row in rows):
+        columns["std over seeds"] = lambda name, row: f"{row.get('seed_std', 0):.4f}"
+    table(list(columns), [[cell(name, row) for cell in columns.values()] for name, row in rows])

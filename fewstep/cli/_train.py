@@ -20,6 +20,8 @@ class Train:
       fewstep train mtnet sinusoid --steps 2000 --run runs/x
       fewstep train mtnet+rates sinusoid --seeds 5
       fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
+      fewstep train mtnet omniglot --ways 5 --shots 1 --steps 15000
+      fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
     """
 
     experiment: tyro.conf.OmitArgPrefixes[Experiment]
@@ -31,11 +33,15 @@ class Train:
     """Seconds between checkpoints."""
     report: bool = True
     """Judge the run on 600 unseen tasks at the end, and write report.html."""
+    data_dir: Annotated[Path | None, NO_HINT] = None
+    """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     json: bool = False
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
-        name = f"{self.experiment.method}-{self.experiment.tasks}-{self.experiment.seed}"
+        _show.watch_data(self.data_dir)
+        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:")
+        name = f"{self.experiment.method}-{tasks}-{self.experiment.seed}"
         run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
         with show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
             outcome = train_run(run, progress, save_seconds=self.save_every)

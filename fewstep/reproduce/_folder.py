@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fewstep._disk import LOCK, locked, writing
 from fewstep._errors import FewstepError
 from fewstep.reproduce._study import Scale, Study
 from fewstep.runs.files import read_json, write_json
-from fewstep.runs.run import LOCK, holds_something, locked, writing
+from fewstep.runs.run import holds_something
 
 _GRID = "grid.json"
 

@@ -119,7 +119,7 @@ def _inside(model: Model, seed: int) -> dict[str, object]:
 def _curves(model: Model, n_tasks: int = 3) -> list[dict[str, list[float]]]:
     """Unseen tasks: the true curve, the support, and the first whole seed's network before and after one step."""
     learner, meta = model.built.learner, next(iter(model.whole.values()))
-    tasks = model.built.tasks(model.run.experiment.shots, 100)
+    tasks = model.built.problem.tasks(model.run.experiment.shots, 100)
 
     def one(of_data: jax.Array, of_task: jax.Array) -> tuple[jax.Array, ...]:
         support, query = tasks.sample(tasks.data, of_data)

@@ -42,7 +42,7 @@ def measure(
 def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[], float]]:
     """The seconds to compile, and a function that runs for about so many seconds and tells the steps a second."""
     built = build(experiment)
-    tasks, seeds = built.tasks(experiment.shots, experiment.queries), list(range(experiment.seeds))
+    tasks, seeds = built.training, list(range(experiment.seeds))
     segment = make_segment(built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer)
     state = first_state(built.learner, built.optimiser, seeds)
     jax.block_until_ready(state)

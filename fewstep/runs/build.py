@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -9,51 +10,68 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from fewstep import losses, networks, rules
+from fewstep import rules
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError, unknown
-from fewstep._learner import Learner, Loss, gradient_learner
+from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
 from fewstep._rule import Rule, chain
+from fewstep.learners import LEARNERS
 from fewstep.runs.experiment import Experiment, option
-from fewstep.tasks import TASKS
+from fewstep.runs.learners import make_learner, refuse_for_learners, trained_ways, training_tasks
+from fewstep.runs.problem import Problem, problem
 
 ALIASES = {"fomaml": "maml", "reptile": "maml"}
-TASK_OPTIONS = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
 
 
 class Built(NamedTuple):
-    """What an experiment names, ready to run. `tasks(shots, queries)` makes its task distribution in other sizes."""
+    """What an experiment names, ready to run. `make(ways, norm=None)` is its learner for tasks of other sizes."""
 
     experiment: Experiment
     network: Network
-    rule: Rule
-    learner: Learner
-    tasks: Callable[[int, int], Tasks]
-    score: Loss
-    metric: str
+    rule: Rule | None
+    make: Callable[..., Learner]
+    problem: Problem
     optimiser: optax.GradientTransformation
     outer: Outer
+
+    @property
+    def learner(self) -> Learner:
+        """The learner as it is trained."""
+        return self.make(trained_ways(self.experiment))
+
+    @property
+    def steps(self) -> bool:
+        """Whether it learns a task by inner steps."""
+        return self.rule is not None or self.experiment.method == "finetune"
+
+    @property
+    def training(self) -> Tasks:
+        """What it is trained on."""
+        return training_tasks(self.experiment, self.problem)
 
 
 def build(experiment: Experiment) -> Built:
     """Builds an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
-    rule, outer_name = _rule(experiment), _outer_name(experiment)
-    _refuse_idle_options(experiment, rule, outer_name)
-    tasks = _tasks(experiment)
-    network = networks.mlp(*_columns(tasks(1, 1)), hidden=experiment.hidden)
-    steps = inner_steps(experiment)
-    learner = gradient_learner(network, rule, losses.squared_error, steps=steps, remat=experiment.remat)
-    if outer_name == "reptile":  # said now, not when a folder has been made and tracing begins
-        meta = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
+    asked = problem(experiment)
+    if experiment.full_context and experiment.method != "matching":
+        raise FewstepError("--full-context does not apply: only matching has it. Leave it out.")
+    if experiment.method in LEARNERS:
+        refuse_for_learners(experiment)
+        rule, outer_name = None, "unrolled"
+    else:
+        rule, outer_name = _rule(experiment), _outer_name(experiment)
+        _refuse_idle_options(experiment, rule, outer_name)
+    _check_clips(experiment)
+    network, steps = asked.network(trained_ways(experiment)), inner_steps(experiment)
+    learner = partial(make_learner, experiment, asked, rule, steps)
+    if outer_name == "reptile" and rule is not None:  # said now, not when a folder has been made and tracing begins
+        meta = jax.eval_shape(lambda: learner(trained_ways(experiment)).init(jax.random.key(0)))
         fast = jax.eval_shape(lambda m: rule.start(network.layers, m, flatten(m["weights"])), meta)
         refuse_without_signal(meta, fast)
     outers = {"unrolled": unrolled, "first_order": first_order, "reptile": reptile(steps, experiment.minibatch or 10)}
-    return Built(
-        experiment, network, rule, learner, tasks, losses.squared_error, "mse", _optimiser(experiment),
-        outers[outer_name],
-    )  # fmt: skip
+    return Built(experiment, network, rule, learner, asked, _optimiser(experiment), outers[outer_name])
 
 
 def inner_steps(experiment: Experiment) -> int:
@@ -92,17 +110,17 @@ def _rule(experiment: Experiment) -> Rule:
     """`mtnet`, or names joined by `+`: a rule first or not, then links."""
     names = [name.replace("-", "_") for name in experiment.method.split("+")]
     adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
-    lr = 0.01 if experiment.inner_lr is None else experiment.inner_lr
+    lr = (0.4 if experiment.has_images else 0.01) if experiment.inner_lr is None else experiment.inner_lr
     masks = {name: getattr(experiment, name) for name in ("temperature", "draw")}
     parts: list[Rule] = []
     for number, name in enumerate(names):
         known = {**rules.LINKS, **(rules.RULES if number == 0 else {}), **(ALIASES if len(names) == 1 else {})}
         if name not in known:
-            raise unknown("method" if number == 0 else "link", name, known)
+            raise unknown("method" if number == 0 else "link", name, {**known, **dict.fromkeys(LEARNERS)})
         factory = (rules.RULES | rules.LINKS)[ALIASES.get(name, name)]
         takes = inspect.signature(factory).parameters
         given = {key: value for key, value in masks.items() if key in takes and value is not None}
-        if "start" in takes and experiment.inner_lr is not None:
+        if "start" in takes and (experiment.inner_lr is not None or experiment.has_images):
             given["start"] = lr
         made = factory(**given)
         parts += [part for part in (made.links or (made,)) if part.name != "sgd"]
@@ -122,36 +140,23 @@ def _refuse_idle_options(experiment: Experiment, rule: Rule, outer: str) -> None
     for name, reason in idle.items():
         if reason and getattr(experiment, name) is not None:
             raise FewstepError(f"{option(name)} does not apply: {reason}. Leave it out.")
+
+
+def _check_clips(experiment: Experiment) -> None:
     if experiment.clip_value is not None and experiment.clip_norm is not None:
         raise FewstepError("--clip-value and --clip-norm are both given. Keep one.")
-
-
-def _tasks(experiment: Experiment) -> Callable[[int, int], Tasks]:
-    if experiment.tasks not in TASKS:
-        raise unknown("tasks", experiment.tasks, TASKS)
-    factory = TASKS[experiment.tasks]
-    given = {name: getattr(experiment, name) for name in TASK_OPTIONS if getattr(experiment, name) is not None}
-    for name in given:
-        if name not in inspect.signature(factory).parameters:
-            raise FewstepError(f"{option(name)} does not apply to {experiment.tasks}. Leave it out.")
-    return lambda shots, queries: factory(shots, queries, **given)
-
-
-def _columns(tasks: Tasks) -> tuple[int, int]:
-    episode = jax.eval_shape(tasks.sample, tasks.data, jax.eval_shape(lambda: jax.random.key(0)))
-    return episode.query.x.shape[-1], episode.query.y.shape[-1]
 
 
 def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
     plain = _is_reptile(experiment)
     name = experiment.outer_optimiser or ("sgd" if plain else "adam")
-    lr = experiment.outer_lr if experiment.outer_lr is not None else 1.0 if plain else 1e-3
-    schedule = experiment.schedule or ("linear" if plain else "constant")
+    usual = 1.0 if plain else 2e-3 if experiment.has_images else 1e-3
+    lr = usual if experiment.outer_lr is None else experiment.outer_lr
     rate = {
         "constant": lambda: lr,
         "linear": lambda: optax.linear_schedule(lr, 0.0, experiment.steps),
         "cosine": lambda: optax.cosine_decay_schedule(lr, max(experiment.steps, 1)),
-    }[schedule]()
+    }[schedule(experiment)]()
     clip = optax.identity()
     if experiment.clip_value is not None:
         clip = optax.clip(experiment.clip_value)
@@ -162,4 +167,10 @@ def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
 
 def plans_for_its_steps(experiment: Experiment) -> bool:
     """Whether the outer step size depends on the number of steps, so that raising it later changes the past."""
-    return (experiment.schedule or ("linear" if _is_reptile(experiment) else "constant")) != "constant"
+    return schedule(experiment) != "constant"
+
+
+def schedule(experiment: Experiment) -> str:
+    """How the outer step size falls, the method's and the tasks' own way if none was given."""
+    usual = "linear" if _is_reptile(experiment) else "cosine" if experiment.has_images else "constant"
+    return experiment.schedule or usual

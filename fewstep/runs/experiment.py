@@ -7,15 +7,21 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from fewstep._errors import FewstepError
+from fewstep.learners import LEARNERS
 from fewstep.rules import RULES
-from fewstep.tasks import TASKS
+from fewstep.tasks import IMAGES, TASKS
 
 Pair = tuple[float, float]
 _METHODS = (
     f"A rule ({', '.join(RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, "
-    "or an alias: fomaml, reptile."
+    f"an alias (fomaml, reptile), or a learner without inner gradient: {', '.join(LEARNERS)}."
 )
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
+_TASKS = f"One of {', '.join(TASKS)}, {', '.join(IMAGES)}, or folder:PATH for a folder or zip with a folder a class."
+AUTO = -1  # a size that was not given: the tasks say which it is
+_SIZES = {"steps": 60_000, "meta_batch": 4, "shots": 10, "queries": 10, "validation_tasks": 100}
+_IMAGE_SIZES = {"steps": 40_000, "meta_batch": 16, "shots": 1, "queries": 5, "validation_tasks": 200}
+_OMNIGLOT_SIZES = _IMAGE_SIZES | {"meta_batch": 32, "queries": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,30 +29,31 @@ class Experiment:
     """What to train, on what, and how. Stored with every run."""
 
     method: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="METHOD", help=_METHODS)]
-    """A rule, a chain such as mtnet+rates, or an alias."""
-    tasks: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=f"One of {', '.join(TASKS)}.")]
-    """The name of the tasks."""
+    """A rule, a chain such as mtnet+rates, an alias, or a learner."""
+    tasks: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=_TASKS)]
+    """The name of the tasks, or where their images are."""
 
     seed: int = 0
     """Seed of the first weights, the tasks and the masks."""
     seeds: int = 1
     """How many seeds to train together: SEED, SEED + 1, ..."""
-    steps: int = 60_000
-    """Outer steps in all. Raise it to train a finished run further."""
-    meta_batch: int = 4
-    """Tasks in each outer step."""
+    steps: Annotated[int, NO_HINT] = AUTO
+    """Outer steps in all (default: 60000; images: 40000). Raise it to train a finished run further."""
+    meta_batch: Annotated[int, NO_HINT] = AUTO
+    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; learners without inner gradient: 2)."""
 
-    shots: int = 10
-    """Points of a task that are learned from."""
-    queries: int = 10
-    """Points of a task that judge what was learned."""
-    hidden: tuple[int, ...] = (40, 40)
-    """Widths of the network's hidden layers."""
+    shots: Annotated[int, NO_HINT] = AUTO
+    """Points of a task that are learned from, images a class (default: 10; images: 1)."""
+    queries: Annotated[int, NO_HINT] = AUTO
+    """Points of a task that judge what was learned, images a class (default: 10; images: 5; omniglot: 1)."""
+    hidden: Annotated[tuple[int, ...] | None, NO_HINT] = None
+    """Widths of the perceptron's hidden layers (default: 40 40)."""
 
     inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on each task in training (default: 1; reptile: 5)."""
     inner_lr: Annotated[float | None, NO_HINT] = None
-    """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1)."""
+    """Step size on a task, or where learned rates begin (default: 0.01; images: 0.4; meta_sgd on curves: drawn from
+    0.005 to 0.1). On images it is a step on the mean cross entropy; papers that sum over the classes give it as lr / ways."""
     inner_optimiser: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
     """Optimiser on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
     temperature: Annotated[float | None, NO_HINT] = None
@@ -61,9 +68,9 @@ class Experiment:
     outer_optimiser: Annotated[Literal["adam", "sgd"] | None, NO_HINT] = None
     """Outer optimiser (default: adam; reptile: sgd)."""
     outer_lr: Annotated[float | None, NO_HINT] = None
-    """Outer step size (default: 0.001; reptile: 1)."""
+    """Outer step size (default: 0.001; images: 0.002; reptile: 1)."""
     schedule: Annotated[Literal["constant", "linear", "cosine"] | None, NO_HINT] = None
-    """How the outer step size falls to 0 over all steps (default: constant; reptile: linear)."""
+    """How the outer step size falls to 0 over all steps (default: constant; images: cosine; reptile: linear)."""
     clip_value: Annotated[float | None, NO_HINT] = None
     """Clip each entry of the outer gradient to this size."""
     clip_norm: Annotated[float | None, NO_HINT] = None
@@ -79,8 +86,8 @@ class Experiment:
     """Steps between rows of metrics.csv; each row is the mean over them."""
     validate_every: int = 1000
     """Steps between validations on a fixed set of tasks; the best parameters are kept beside the last."""
-    validation_tasks: int = 100
-    """Tasks in that set."""
+    validation_tasks: Annotated[int, NO_HINT] = AUTO
+    """Tasks in that set (default: 100; images: 200)."""
     patience: Annotated[int | None, NO_HINT] = None
     """Stop after this many validations without a better score."""
 
@@ -97,11 +104,47 @@ class Experiment:
     coefficient: Annotated[Pair | None, NO_HINT] = None
     """Range of a polynomial's coefficients (default: -1 1)."""
 
+    ways: Annotated[int | None, NO_HINT] = None
+    """Classes of a task of images (default: 5)."""
+    image_size: Annotated[int | None, NO_HINT] = None
+    """Height and width that images are brought to (default: omniglot 28; cifar-fs, fc100, folders 32; others 84)."""
+    colour: Annotated[Literal["grey", "rgb"] | None, NO_HINT] = None
+    """Channels of the images of a folder (default: rgb)."""
+    rotate: Annotated[Literal["none", "episode", "classes"] | None, NO_HINT] = None
+    """Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each (default:
+    none; omniglot: episode)."""
+    split: Annotated[str | None, NO_HINT] = None
+    """Which of the named splits into training, validation and test classes (default for omniglot: vinyals)."""
+    split_seed: Annotated[int | None, NO_HINT] = None
+    """Seed of the split of a folder's classes, 64 : 16 : 20 of a hundred (default: 0)."""
+    filters: Annotated[int | None, NO_HINT] = None
+    """Filters of each of the four convolutions (default: 64)."""
+    down: Annotated[Literal["stride", "pool"] | None, NO_HINT] = None
+    """How a block halves the image (default: omniglot stride; others pool)."""
+    head: Annotated[Literal["average", "flatten"] | None, NO_HINT] = None
+    """What the linear layer sees: the mean of the last map, or all of it (default: flatten; omniglot: average)."""
+    norm: Annotated[Literal["transductive", "support", "layer", "group"] | None, NO_HINT] = None
+    """Whose statistics normalise: each batch's own, so the query set's too (transductive, the default, as in the
+    papers); the support set's; or each image's, over all units or in groups."""
+    norm_scale: bool = False
+    """Learn a scale beside the shift of each normalisation."""
+    adapt_norm: bool = False
+    """Adapt shift and scale of the normalisations to a task too; else they are meta-learned only."""
+    start: Annotated[Literal["he", "paper"] | None, NO_HINT] = None
+    """First weights of the convolutions: as of He with a small last layer, or as in the MT-net code (default: he)."""
+    full_context: bool = False
+    """Full-context embeddings in matching networks."""
+    classes: Annotated[dict[str, tuple[str, ...]] | None, tyro.conf.Suppress] = None
+    """The classes of a folder in training, validation and test: drawn when the run is made, and kept with it."""
+
     def __post_init__(self) -> None:
+        for name, size in self._sizes().items():
+            if getattr(self, name) == AUTO:
+                object.__setattr__(self, name, size)
         least = {
             "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
             "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
-            "patience": 1, "order": 0,
+            "patience": 1, "order": 0, "ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
         }  # fmt: skip
         for name, low in least.items():
             value = getattr(self, name)
@@ -114,6 +157,15 @@ class Experiment:
         if self.hidden and min(self.hidden) < 1:
             raise FewstepError(f"--hidden is {self.hidden}. A layer needs at least 1 unit.")
 
+    @property
+    def has_images(self) -> bool:
+        """Whether its tasks are images."""
+        return self.tasks in IMAGES or self.tasks.startswith("folder:")
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
+        return sizes | ({"meta_batch": 2} if self.method in LEARNERS else {})
+
     def to_json(self) -> str:
         """The experiment as indented JSON."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
@@ -125,7 +177,9 @@ class Experiment:
         known = {field.name for field in dataclasses.fields(Experiment)}
         if extra := sorted(set(values) - known):
             raise FewstepError(f"The configuration has {', '.join(extra)}, which this version does not know.")
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        lists: dict[str, Any] = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        if classes := values.get("classes"):
+            lists["classes"] = {split: tuple(names) for split, names in classes.items()}
         return Experiment(**(values | lists))
 
 

@@ -44,7 +44,9 @@ def prepare(layout: Layout, *, asked: bool) -> int:
 
 
 def _work(experiment: Experiment, inner_steps: int) -> int:
-    widths = experiment.hidden
+    if experiment.has_images:
+        return _HEAVY
+    widths = experiment.hidden or (40, 40)
     products = sum(a * b for a, b in itertools.pairwise(widths))
     return products * max(experiment.shots, experiment.queries) * (inner_steps + 1)
 

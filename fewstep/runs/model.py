@@ -12,6 +12,7 @@ from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarise
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
+from fewstep.runs.learners import trained_ways
 from fewstep.runs.run import Run, open_run
 
 Which = Literal["last", "best"]
@@ -75,18 +76,38 @@ def evaluate_run(
     shots: tuple[int, ...],
     steps: tuple[int, ...],
     n_tasks: int = 600,
-    queries: int = 10,
+    queries: int | None = None,
+    ways: int | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks."""
+    """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks.
+
+    **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training. Images are judged
+    twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
+    support. A learner without inner steps is judged once.
+    """
     _check(shots, steps)
-    metas, rows = list(model.whole.values()), []
-    for number in shots:
-        tasks = model.built.tasks(number, queries)
-        judge = make_judge(model.built.learner, tasks, model.built.score, steps=steps, n_tasks=n_tasks, seed=seed)
-        values = np.asarray([judge(meta, tasks.data) for meta in metas] or [np.full((n_tasks, len(steps)), np.nan)])
-        rows += [_row(model, number, count, values[:, :, i]) for i, count in enumerate(steps)]
+    problem, images = model.built.problem, model.run.experiment.has_images
+    queries = queries or (model.run.experiment.queries if images else 10)
+    asked = ways or trained_ways(model.run.experiment)
+    if not model.built.steps:
+        steps = (0,)
+    rows = []
+    for norm in problem.norms:
+        learner = model.built.make(asked, norm)
+        for number in shots:
+            tasks = problem.tasks(number, queries, "test", ways)
+            judge = make_judge(learner, tasks, problem.score, steps=steps, n_tasks=n_tasks, seed=seed)
+            values = np.asarray(
+                [judge(meta, tasks.data) for meta in model.whole.values()] or [np.full((n_tasks, len(steps)), np.nan)]
+            )
+            kind = {"ways": asked, "queries": queries, **_kind(norm)} if images else {}
+            rows += [_row(model, number, count, values[:, :, i]) | kind for i, count in enumerate(steps)]
     return rows
+
+
+def _kind(norm: str | None) -> dict[str, Any]:
+    return {"norm": norm, "transductive": norm == "transductive"}
 
 
 def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, Any]:
@@ -96,7 +117,7 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
         "split": "test",
         "shots": shots,
         "inner_steps": steps,
-        "metric": model.built.metric,
+        "metric": model.built.problem.metric,
         "mean": joined.mean,
         "interval95": joined.interval95,
         "median": float(np.median(np.nan_to_num(values, nan=np.inf, posinf=np.inf))),
@@ -116,8 +137,9 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
 def adapt(model: Model, support: Batch, x: np.ndarray, *, steps: int | None = None, seed: int = 0) -> np.ndarray:
     """Adapts to a support set and predicts at `x`; the mean over the run's seeds."""
     learner, count = model.built.learner, model.inner_steps if steps is None else steps
-    columns = model.built.tasks(1, 1)
-    _check_columns(jax.eval_shape(columns.sample, columns.data, jax.random.key(0)).query, support, x)
+    if not model.run.experiment.has_images:
+        columns = model.built.problem.tasks(1, 1)
+        _check_columns(jax.eval_shape(columns.sample, columns.data, jax.random.key(0)).query, support, x)
 
     @jax.jit
     def predict(meta: Meta) -> jax.Array:

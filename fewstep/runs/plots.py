@@ -40,7 +40,7 @@ def _before_and_after(model: Model, steps: int) -> Any:
 
 def _one_task(ax: Any, models: dict[str, Model], predict: dict[str, Any], key: Any, steps: int) -> None:
     first = next(iter(models.values()))
-    tasks = first.built.tasks(first.run.experiment.shots, 400)
+    tasks = first.built.problem.tasks(first.run.experiment.shots, 400)
     support, query = jax.jit(tasks.sample)(tasks.data, key)
     order = np.argsort(np.asarray(query.x)[:, 0])
     x = query.x[order]

@@ -1,6 +1,5 @@
 """A run is a folder: config.json, metrics.csv, checkpoints, report.html."""
 
-import contextlib
 import csv
 import dataclasses
 import json
@@ -9,18 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fewstep import data
+from fewstep._disk import LOCK, writing
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
 from fewstep.runs import checkpoint
 from fewstep.runs.build import Built, build, plans_for_its_steps
 from fewstep.runs.experiment import Experiment, option
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]
-
-LOCK = ".lock"
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
 
 
@@ -104,11 +99,12 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
 
     A folder that holds something else is refused, unless it is a run and `overwrite` is set.
     """
+    found = open_run(path) if path.is_dir() and holds_something(path) else None
+    experiment = _pinned(experiment, None if overwrite else found)
     build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
-    if path.exists() and (not path.is_dir() or holds_something(path)):
-        found = open_run(path) if path.is_dir() else None
-        if found is None:
-            raise FewstepError(f"{path} is a file. Choose another --run.")
+    if path.is_file():
+        raise FewstepError(f"{path} is a file. Choose another --run.")
+    if found is not None:
         if not overwrite:
             _check_same(found, experiment)
         else:
@@ -122,6 +118,15 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
         )
         new.replace(path / "config.json")
     return run
+
+
+def _pinned(experiment: Experiment, found: Run | None) -> Experiment:
+    """The experiment with the classes of its folder drawn, or as the run that was begun has them."""
+    if experiment.classes or not experiment.tasks.startswith("folder:"):
+        return experiment
+    drawn = found.experiment.classes if found else None
+    classes = drawn or data.pin(experiment.tasks, experiment.split_seed or 0, experiment.ways or 5)
+    return dataclasses.replace(experiment, classes=classes)
 
 
 def holds_something(folder: Path) -> bool:
@@ -151,28 +156,3 @@ def _check_same(found: Run, asked: Experiment) -> None:
             f"{found.path} was planned for {old['steps']} steps: its outer step size falls to 0 over just these, so it "
             f"cannot be continued to {new['steps']}. Choose another --run, or replace the old run with --overwrite."
         )
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns a disk that refuses into a `FewstepError`."""
-    try:
-        yield
-    except OSError as error:
-        raise FewstepError(
-            f"Cannot write {path}: {error.strerror or error}. Make room, or choose a folder that can be written."
-        ) from error
-
-
-@contextlib.contextmanager
-def locked(folder: Path, busy: str) -> Iterator[None]:
-    """Holds a folder for one process, which the system lets go of however it ends; another is told it is `busy`."""
-    with writing(folder):
-        file = (folder / LOCK).open("w")
-    with file:
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FewstepError(busy) from None
-        yield

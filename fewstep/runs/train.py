@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from tensorboardX import SummaryWriter
 
+from fewstep._disk import locked
 from fewstep._errors import FewstepError
 from fewstep._train import NotFinite, Row, TrainState, first_state, make_validate, train
 from fewstep.runs import checkpoint, layout
 from fewstep.runs.build import Built, inner_steps, make_mesh
-from fewstep.runs.run import Run, locked
+from fewstep.runs.run import Run
 
 SAVE_SECONDS = 15.0
 
@@ -76,12 +77,13 @@ def _train(
     saved: tuple[float, int] = (time.monotonic(), first)
     lost: set[int] = set()
     progress.begin(first, experiment.steps)
-    tasks = built.tasks(experiment.shots, experiment.queries)
+    tasks = built.training
+    held_out = built.problem.tasks(experiment.shots, experiment.queries, "validation")
     # Validation tasks come from a seed of their own: the same set for every seed that is trained.
     validate = make_validate(
         built.learner,
-        tasks,
-        built.score,
+        held_out,
+        built.problem.validation,
         n_tasks=experiment.validation_tasks,
         inner_steps=inner_steps(experiment),
         seed=0,
@@ -113,7 +115,7 @@ def _train(
                 seed=run.seeds,
                 log_every=experiment.log_every,
                 validate=validate,
-                validation_data=tasks.data,
+                validation_data=held_out.data,
                 validate_every=experiment.validate_every,
                 patience=experiment.patience,
                 state=state,

@@ -1,0 +1,39 @@
+"""What the disk may refuse, said clearly; and folders that one process holds at a time."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from fewstep._errors import FewstepError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a disk that refuses into a `FewstepError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FewstepError(
+            f"Cannot write {path}: {error.strerror or error}. Make room, or choose a folder that can be written."
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Holds a folder for one process, which the system lets go of however it ends; another is told it is `busy`."""
+    with writing(folder):
+        file = (folder / LOCK).open("w")
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FewstepError(busy) from None
+        yield

@@ -1,0 +1,66 @@
+"""Bytes of an image file to an array of bytes: size, mode and damage are dealt with here."""
+
+import io
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from fewstep._errors import FewstepError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_MOST_PIXELS = 50_000_000  # a small file can unfold into a very large image
+
+
+class Decoded(NamedTuple):
+    """An image as uint8 (size, size, channels), and the width, height and mode that it had."""
+
+    pixels: np.ndarray
+    was: tuple[int, int, str]
+
+
+def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
+    """The image, `size` pixels high and wide; mode is `L` (grey) or `RGB`.
+
+    An image that is not square is cut to its middle square. Raises `FewstepError`, naming the file, for one that is
+    damaged or is none.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(content)) as file:
+                if file.width * file.height > _MOST_PIXELS:
+                    raise FewstepError(f"{name} has {file.width} x {file.height} pixels, more than 50 million.")
+                return Decoded(shrink(_flat(file, mode), size), (file.width, file.height, file.mode))
+    except UnidentifiedImageError:
+        raise FewstepError(
+            f"{name} is not an image that can be read. Remove it, or replace it by a whole one."
+        ) from None
+    except (OSError, SyntaxError, ValueError) as error:
+        if isinstance(error, FewstepError):
+            raise
+        raise FewstepError(
+            f"{name} is damaged: {str(error).splitlines()[0][:100]}. Remove it, or replace it by a whole one."
+        ) from None
+
+
+def shrink(image: Image.Image, size: int) -> np.ndarray:
+    """The middle square of an image in `size` x `size` pixels."""
+    edge = min(image.size)
+    left, top = (image.width - edge) // 2, (image.height - edge) // 2
+    image = image.crop((left, top, left + edge, top + edge)) if image.width != image.height else image
+    image = image if edge == size else image.resize((size, size), Image.Resampling.LANCZOS)
+    array = np.asarray(image)
+    return array if array.ndim == 3 else array[:, :, None]
+
+
+def _flat(image: Image.Image, mode: str) -> Image.Image:
+    """The image in that mode; what is transparent becomes white, as it looks on paper."""
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        paper = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(paper, image)
+    if image.mode.startswith("I"):  # 16 bits a pixel; a plain conversion would cut off instead of scaling
+        image = Image.fromarray((np.asarray(image) / 257).round().clip(0, 255).astype(np.uint8))
+    return image.convert(mode)

@@ -1,0 +1,77 @@
+"""Image sets by the name of their tasks, and the classes of each split."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fewstep._errors import FewstepError, unknown
+from fewstep.data import _places, _sources
+from fewstep.data._prepared import prepared
+from fewstep.data._set import SPLITS, ImageSet
+from fewstep.data.cifar import cifar_splits, read_cifar
+from fewstep.data.folder import folder_classes, listed_classes, read_folder, read_listed
+from fewstep.data.omniglot import omniglot_splits, read_omniglot
+
+Classes = dict[str, tuple[str, ...]]
+
+
+def load(
+    tasks: str,
+    split: str = "train",
+    *,
+    size: int,
+    named: str | None = None,
+    colour: str = "rgb",
+    classes: Classes | None = None,
+) -> ImageSet:
+    """The images of a split of some tasks, each `size` pixels high and wide.
+
+    **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
+    `split` is `train`, `validation` or `test`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and
+    the `classes` of each split are for folders.
+
+    **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`.
+    """
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    whole, parts = _whole(tasks, size, named, colour, str(_places.folders()), str(_places.given(tasks)))
+    parts = classes or parts
+    return whole.only(parts[split]) if parts else whole
+
+
+def pin(tasks: str, seed: int, ways: int) -> Classes | None:
+    """The classes of each split of a folder, to be kept with a run; nothing for sets whose splits are fixed."""
+    return folder_classes(_folder(tasks), seed, ways) if tasks.startswith("folder:") else None
+
+
+@lru_cache(maxsize=2)
+def _whole(tasks: str, size: int, named: str | None, colour: str, *places: str) -> tuple[ImageSet, Classes]:
+    """All images, prepared once for a process and once for the disk, and the classes of each split."""
+    how: dict[str, Any] = {"size": size, "colour": colour}
+    if tasks.startswith("folder:"):
+        path = _folder(tasks)
+        if not path.exists():
+            raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
+        return prepared("folder", [path], how, lambda: read_folder(path, size, colour)), {}
+    path = _sources.need(tasks)
+    if tasks == "omniglot":
+        files = sorted(file for file in path.iterdir() if file.name.startswith(("images_", "characters")))
+        whole = prepared("omniglot", files, how, lambda: read_omniglot(path, size))
+        return whole, omniglot_splits(whole.names, named or "vinyals")
+    if named is not None:
+        raise FewstepError(f"--split does not apply: {tasks} has one split only. Leave it out.")
+    if tasks in ("cifar-fs", "fc100"):
+        return prepared("cifar100", [path], how, lambda: read_cifar(path, size)), cifar_splits(tasks)
+    return _imagenet(path, size, how)
+
+
+def _imagenet(path: Path, size: int, how: dict[str, Any]) -> tuple[ImageSet, Classes]:
+    """A user's part of ImageNet: folders train, val and test, or lists of files beside the images."""
+    if (path / "train").is_dir():
+        whole = prepared(path.name, [path], how, lambda: read_folder(path, size, "rgb"))
+        return whole, folder_classes(path, 0, 2)
+    return prepared(path.name, [path], how, lambda: read_listed(path, size)), listed_classes(path)
+
+
+def _folder(tasks: str) -> Path:
+    return Path(tasks.removeprefix("folder:")).expanduser()

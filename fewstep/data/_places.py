@@ -1,0 +1,65 @@
+"""Where data are looked for, where they are kept, and who is told how far work on them is."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fewstep._errors import FewstepError
+
+_asked: dict[str, Path] = {}
+_hooks: dict[str, Callable] = {}
+
+
+def look_in(folder: Path | None) -> None:
+    """Looks for data in this folder first, instead of in the one FEWSTEP_DATA names; `None` takes it back."""
+    _asked.pop("data", None)
+    if folder is not None:
+        if not folder.is_dir():
+            raise FewstepError(f"--data-dir is {folder}, which is not a folder.")
+        _asked["data"] = folder
+
+
+def images_at(name: str, folder: Path) -> None:
+    """Says where a user's own copy of a set lies, such as that of miniimagenet."""
+    if not folder.exists():
+        raise FewstepError(f"There is no {folder}. Give the folder of the images.")
+    _asked[name] = folder
+
+
+def given(name: str) -> Path | None:
+    """The place a user gave for a set, if any."""
+    return _asked.get(name)
+
+
+def cache() -> Path:
+    """The folder for downloads and prepared images: FEWSTEP_CACHE, or fewstep in the user's cache."""
+    if own := os.environ.get("FEWSTEP_CACHE"):
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fewstep"
+
+
+def folders() -> list[Path]:
+    """The folders to look in, in this order: that of --data-dir or FEWSTEP_DATA, then the cache."""
+    named = os.environ.get("FEWSTEP_DATA")
+    own = _asked.get("data") or (Path(named).expanduser() if named else None)
+    if own and not own.is_dir():
+        raise FewstepError(f"FEWSTEP_DATA is {own}, which is not a folder. Correct it, or unset it.")
+    return [*([own] if own else []), cache()]
+
+
+def on_progress(progress: Callable[[str, int, int], None], say: Callable[[str], None]) -> None:
+    """Who is told: `progress(what, done, total)` while work goes on, and `say` of what is worth a remark."""
+    _hooks.update(progress=progress, say=say)
+
+
+def progress(what: str, done: int, total: int) -> None:
+    """Tells how far something is."""
+    if "progress" in _hooks:
+        _hooks["progress"](what, done, total)
+
+
+def say(message: str) -> None:
+    """Makes a remark."""
+    if "say" in _hooks:
+        _hooks["say"](message)

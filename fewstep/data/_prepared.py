@@ -1,0 +1,67 @@
+"""Images as they were brought to size once, kept so that the next start is quick."""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewstep.data import _places
+from fewstep.data._set import ImageSet
+
+_VERSION = 1  # raise it when the way of preparing changes
+
+
+def prepared(name: str, sources: list[Path], how: dict[str, Any], make: Callable[[], ImageSet]) -> ImageSet:
+    """The set that `make` makes of some files, or its copy from an earlier time if the files are as they were then.
+
+    A copy that cannot be written is no obstacle: it is said, and the work is done again next time.
+    """
+    print_of = {"version": _VERSION, "how": how, "files": [_traits(path) for path in sources]}
+    mark = hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest()[:16]
+    path = _places.cache() / "prepared" / f"{name}-{mark}.npz"
+    if (known := _read(path)) is not None:
+        return known
+    made = make()
+    _keep(path, made)
+    return made
+
+
+def _traits(path: Path) -> list[Any]:
+    """What tells whether a file, or any file of a folder, has changed."""
+    if not path.is_dir():
+        return [str(path), path.stat().st_size, path.stat().st_mtime_ns]
+    inside = hashlib.sha256()
+    for folder, folders, files in os.walk(path):
+        folders.sort()
+        for name in sorted(files):
+            status = os.stat(os.path.join(folder, name))
+            inside.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return [str(path), inside.hexdigest()]
+
+
+def _read(path: Path) -> ImageSet | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made again
+        return None
+
+
+def _keep(path: Path, made: ImageSet) -> None:
+    new = path.with_suffix(f".{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with new.open("wb") as file:
+            np.savez(file, images=made.images, starts=made.starts, counts=made.counts, names=np.asarray(made.names))
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        _places.say(
+            f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. Going on; they will be "
+            "prepared again next time. Make room there, or name another folder with FEWSTEP_CACHE."
+        )

@@ -1,0 +1,69 @@
+"""A set of images by class, as it lies on a device: bytes, and where each class begins."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+
+SPLITS = ("train", "validation", "test")
+
+
+class ImageSet(NamedTuple):
+    """Images of several classes, one class after the other.
+
+    `images` has the type uint8 and the shape (images, height, width, channels); class n, of the name `names[n]`, is
+    `images[starts[n] : starts[n] + counts[n]]`.
+    """
+
+    images: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image."""
+        _, high, wide, channels = self.images.shape
+        return high, wide, channels
+
+    def of(self, name: str) -> np.ndarray:
+        """The images of one class."""
+        number = self.names.index(name)
+        return self.images[self.starts[number] : self.starts[number] + self.counts[number]]
+
+    def only(self, names: tuple[str, ...]) -> "ImageSet":
+        """The set with just these classes, in this order. Raises `FewstepError` for one that is not there."""
+        if missing := [name for name in names if name not in set(self.names)]:
+            raise FewstepError(
+                f"{len(missing)} of {len(names)} classes are not among the images, such as {missing[0]!r}. "
+                "The files are not complete, or not the ones this split is made of."
+            )
+        where = {name: number for number, name in enumerate(self.names)}
+        return make_set({name: self.of(self.names[where[name]]) for name in names})
+
+
+def make_set(classes: dict[str, np.ndarray]) -> ImageSet:
+    """A set of arrays of images, one array a class."""
+    counts = np.asarray([len(images) for images in classes.values()], np.int32)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
+    return ImageSet(np.concatenate(list(classes.values())), starts, counts, tuple(classes))
+
+
+def split_classes(
+    names: tuple[str, ...], seed: int, sizes: tuple[int, int] | tuple[float, float]
+) -> dict[str, tuple[str, ...]]:
+    """Names drawn into train, validation and test; `sizes` of the first two as numbers, or as shares of all."""
+    order = [sorted(names)[number] for number in np.random.default_rng(seed).permutation(len(names))]
+    shares = [size if isinstance(size, int) else round(size * len(names)) for size in sizes]
+    cuts = (0, shares[0], sum(shares), len(names))
+    return {split: tuple(sorted(order[cuts[n] : cuts[n + 1]])) for n, split in enumerate(SPLITS)}
+
+
+@cache
+def splits() -> dict[str, Any]:
+    """The fixed splits by the names of their classes; read, not to be changed."""
+    return json.loads((files("fewstep.data") / "splits.json").read_text())

@@ -1,0 +1,143 @@
+"""The sets we know: where their home is, what their files are, and where they are on this machine."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fewstep._errors import FewstepError, unknown
+from fewstep.data import _places
+from fewstep.data._download import checksum, download
+
+_OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+_CIFAR = "https://www.cs.toronto.edu/~kriz"
+_FORMS = {
+    "omniglot": ("images_background.zip and images_evaluation.zip, these two unpacked, or the two as npz files with a "
+                 "characters.csv"),
+    "cifar100": "cifar-100-binary.tar.gz, or cifar100.zip or a folder cifar100 with one folder of images a class",
+}  # fmt: skip
+
+
+class Archive(NamedTuple):
+    """A file at a set's home."""
+
+    name: str
+    home: str
+    md5: str
+    megabytes: int
+
+
+class Source(NamedTuple):
+    """A set of images: what it is, its files, and what to know of it; without files it cannot be had freely."""
+
+    name: str
+    what: str
+    files: tuple[Archive, ...]
+    licence: str
+    used_by: tuple[str, ...]
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source(
+            "omniglot",
+            "1,623 characters of 50 alphabets, each drawn by 20 people",
+            (
+                Archive("images_background.zip", _OMNIGLOT, "68d2efa1b9178cc56df9314c21c6e718", 10),
+                Archive("images_evaluation.zip", _OMNIGLOT, "6b91aef0f799c5bb55b94e3f2daec811", 7),
+            ),
+            "MIT",
+            ("omniglot",),
+        ),
+        Source(
+            "cifar100",
+            "100 classes of 600 photographs, 32 x 32",
+            (
+                Archive("cifar-100-binary.tar.gz", _CIFAR, "03b5dce01913d631647c71ecec9e9cb8", 169),
+            ),
+            "none stated; cite Krizhevsky 2009",
+            ("cifar-fs", "fc100"),
+        ),
+        Source("miniimagenet", "100 classes of 600 photographs of ImageNet", (), "ImageNet's terms", ("miniimagenet",)),
+        Source("tieredimagenet", "608 classes of ImageNet", (), "ImageNet's terms", ("tieredimagenet",)),
+    )
+}  # fmt: skip
+
+
+def source(name: str) -> Source:
+    """A set by its own name, or by that of tasks made of it. Raises `FewstepError` for an unknown one."""
+    for known in SOURCES.values():
+        if name in (known.name, *known.used_by):
+            return known
+    raise unknown("set of images", name, [*SOURCES, "cifar-fs", "fc100"])
+
+
+def get(name: str) -> list[Path]:
+    """Downloads the files of a set that are not there yet, and checks them."""
+    wanted = source(name)
+    if not wanted.files:
+        raise FewstepError(
+            f"{wanted.name} cannot be downloaded freely: its images belong to ImageNet (image-net.org, on request). If "
+            f"you have them: fewstep reproduce {wanted.name} --images FOLDER, or put them into a folder {wanted.name} "
+            "and name the folder above it with --data-dir."
+        )
+    folder = _places.cache() / wanted.name
+    return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in wanted.files]
+
+
+def find(name: str) -> Path | None:
+    """The folder, or the one file, that a set lies in on this machine; nothing if it is not here."""
+    wanted = source(name).name
+    if own := _places.given(wanted):
+        return own
+    for place in _places.folders():
+        for path in _candidates(wanted, place):
+            if _holds(wanted, path):
+                return path
+    return None
+
+
+def need(name: str) -> Path:
+    """Where a set lies; it is downloaded when it is not here."""
+    wanted = source(name)
+    if (found := find(wanted.name)) is not None:
+        return found
+    if wanted.files:
+        size = sum(file.megabytes for file in wanted.files)
+        _places.say(
+            f"{wanted.name} is not in {' or '.join(map(str, _places.folders()))}: downloading it ({size} MB). If you "
+            f"have it, name its folder with --data-dir: {_FORMS[wanted.name]}."
+        )
+    get(wanted.name)
+    found = find(wanted.name)
+    assert found is not None, wanted
+    return found
+
+
+def check(name: str) -> list[tuple[str, str]]:
+    """Each file of a set that came from its home, and `whole` or what is wrong with it."""
+    place = find(name)
+    if place is None:
+        return [(source(name).name, "not here")]
+    told = []
+    for file in source(name).files:
+        path = place / file.name if place.is_dir() else place
+        if path.name == file.name and path.exists():
+            found = checksum(path)
+            told.append((str(path), "whole" if found == file.md5 else f"damaged: md5 {found} instead of {file.md5}"))
+    return told
+
+
+def _candidates(name: str, place: Path) -> list[Path]:
+    files = [place / file.name for file in SOURCES[name].files if len(SOURCES[name].files) == 1]
+    return [place / name, *(place / name / path.name for path in files), *files, place / f"{name}.zip", place]
+
+
+def _holds(name: str, path: Path) -> bool:
+    """Whether a set can be read from a path."""
+    if path.is_file():
+        return True
+    if name == "omniglot":
+        pairs = [[path / f"{part}{ending}" for part in ("images_background", "images_evaluation")]
+                 for ending in (".zip", ".npz", "")]  # fmt: skip
+        return any(all(file.exists() for file in pair) for pair in pairs)
+    return path.is_dir() and path.name == name and any(entry.is_dir() for entry in path.iterdir())

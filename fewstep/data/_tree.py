@@ -1,0 +1,107 @@
+"""Images in a folder or a zip, one folder a class."""
+
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+from fewstep.data import _places
+from fewstep.data._decode import SUFFIXES, decode
+
+_MOST_BYTES = 100_000_000  # of one image file
+
+
+class Tree(NamedTuple):
+    """The image files of each class, and how to read one; a class is named by its folder."""
+
+    path: Path
+    classes: dict[str, list[str]]
+    read: Callable[[str], bytes]
+
+
+@contextmanager
+def open_tree(path: Path) -> Iterator[Tree]:
+    """Opens a folder or a zip. Raises `FewstepError` when it is neither, is damaged, or holds no image."""
+    if path.is_dir():
+        files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+        yield Tree(path, _classes(path, files), lambda name: (path / name).read_bytes())
+        return
+    if not path.exists():
+        raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield Tree(path, _classes(path, sorted(archive.namelist())), lambda name: _member(archive, name))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise FewstepError(f"{path} is damaged or not a zip: {error}. Get it again.") from None
+
+
+def read_tree(tree: Tree, size: int, mode: str, what: str) -> dict[str, np.ndarray]:
+    """All images of a tree as arrays, by class; sizes and modes that differ are brought to one, and that is said."""
+    made: dict[str, np.ndarray] = {}
+    was: Counter[tuple[int, int, str]] = Counter()
+    total = sum(map(len, tree.classes.values()))
+    for label, files in tree.classes.items():
+        images = []
+        for name in files:
+            image = decode(_content(tree, name), f"{tree.path}: {name}", size, mode)
+            images.append(image.pixels)
+            was[image.was] += 1
+            _places.progress(what, was.total(), total)
+        made[label] = np.stack(images)
+    _tell_mixture(tree.path, was, size, mode)
+    return made
+
+
+def _content(tree: Tree, name: str) -> bytes:
+    try:
+        return tree.read(name)
+    except OSError as error:
+        raise FewstepError(f"Cannot read {tree.path / name}: {error.strerror or error}.") from None
+
+
+def _tell_mixture(path: Path, was: Counter[tuple[int, int, str]], size: int, mode: str) -> None:
+    sizes, modes = {(wide, high) for wide, high, _ in was}, {kind for _, _, kind in was}
+    if len(sizes) > 1 or len(modes) > 1:
+        name = {"L": "grey", "RGB": "colour"}[mode]
+        _places.say(
+            f"{path} mixes {len(sizes)} sizes and {len(modes)} modes ({', '.join(sorted(modes))}) of images: all were "
+            f"brought to {size} x {size} pixels in {name}, cut to their middle square."
+        )
+
+
+def _classes(path: Path, files: list[str]) -> dict[str, list[str]]:
+    classes: dict[str, list[str]] = {}
+    for name in files:
+        parts = name.split("/")
+        hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
+        if not hidden and name.lower().endswith(SUFFIXES) and len(parts) > 1:
+            classes.setdefault("/".join(parts[:-1]), []).append(name)
+    if not classes:
+        loose = sum(name.lower().endswith(SUFFIXES) for name in files)
+        why = f"{loose} images lie outside of any folder" if loose else "no image was found"
+        raise FewstepError(
+            f"{path} holds no folder of images: {why} ({', '.join(SUFFIXES)}). Put the images of each class into a "
+            "folder of its own."
+        )
+    return _without_common(classes)
+
+
+def _without_common(classes: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The classes without the folders that all of them lie in."""
+    split = [label.split("/") for label in classes]
+    depth = 0
+    while all(len(parts) > depth + 1 and parts[depth] == split[0][depth] for parts in split):
+        depth += 1
+    return {"/".join(label.split("/")[depth:]): files for label, files in classes.items()}
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).file_size > _MOST_BYTES:
+        raise FewstepError(f"{archive.filename}: {name} would unfold to more than 100 MB. Remove it.")
+    return archive.read(name)

@@ -1,0 +1,81 @@
+"""A user's own images: a folder or a zip with one folder a class, or a list of files and labels."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+from fewstep.data import _places
+from fewstep.data._decode import decode
+from fewstep.data._set import SPLITS, ImageSet, make_set, split_classes
+from fewstep.data._tree import open_tree, read_tree
+
+_NAMES = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
+_SHARES = (0.64, 0.16)
+
+
+def read_folder(path: Path, size: int, colour: str) -> ImageSet:
+    """All images of a folder or zip, brought to one size and mode."""
+    with open_tree(path) as tree:
+        return make_set(read_tree(tree, size, {"grey": "L", "rgb": "RGB"}[colour], f"reading {path.name}"))
+
+
+def folder_classes(path: Path, seed: int, ways: int) -> dict[str, tuple[str, ...]]:
+    """The classes of train, validation and test.
+
+    If the folder's own folders are called train, val and test, these; else drawn by the seed, 64, 16 and 20 of a
+    hundred, but at least as many as a task takes.
+    """
+    with open_tree(path) as tree:
+        names = tuple(tree.classes)
+    tops = {name.split("/")[0] for name in names}
+    if tops <= _NAMES.keys() and {_NAMES[top] for top in tops} == set(SPLITS):
+        made = {part: tuple(n for n in names if _NAMES[n.split("/")[0]] == part) for part in SPLITS}
+    else:
+        least = [max(ways, round(share * len(names))) for share in (_SHARES[1], 1 - sum(_SHARES))]
+        made = split_classes(names, seed, (max(0, len(names) - sum(least)), least[0]))
+    if short := [f"{part} has {len(some)}" for part, some in made.items() if len(some) < ways]:
+        raise FewstepError(
+            f"{path} has {len(names)} classes, and training, validation and test each need at least the {ways} of a "
+            f"task: {' and '.join(short)}. Add classes, or use fewer --ways."
+        )
+    return made
+
+
+def read_listed(path: Path, size: int) -> ImageSet:
+    """The images that train.csv, val.csv and test.csv list by `filename,label`.
+
+    These are the files of Ravi & Larochelle for miniImageNet. They are looked for in the folder itself, above it, and
+    under `splits/miniimagenet` of the folders for data; the images in the folder and in a folder `images` of it.
+    """
+    images: dict[str, list[np.ndarray]] = {}
+    rows = [row for part in SPLITS for row in _listed(path, part)]
+    for number, (name, label) in enumerate(rows):
+        file = next((p for p in (path / name, path / "images" / name, path / label / name) if p.exists()), None)
+        if file is None:
+            raise FewstepError(f"{path} has no {name}, which the lists name. The images are not complete.")
+        images.setdefault(label, []).append(decode(file.read_bytes(), str(file), size, "RGB").pixels)
+        _places.progress(f"reading {path.name}", number + 1, len(rows))
+    return make_set({label: np.stack(some) for label, some in images.items()})
+
+
+def listed_classes(path: Path) -> dict[str, tuple[str, ...]]:
+    """The classes of train, validation and test that the lists name."""
+    return {part: tuple(dict.fromkeys(label for _, label in _listed(path, part))) for part in SPLITS}
+
+
+def _listed(path: Path, part: str) -> list[tuple[str, str]]:
+    name = "val" if part == "validation" else part
+    places = [path, path.parent, *(folder / "splits" / "miniimagenet" for folder in _places.folders())]
+    for place in places:
+        if (place / f"{name}.csv").is_file():
+            with (place / f"{name}.csv").open(newline="") as file:
+                rows = [(row.get("filename"), row.get("label")) for row in csv.DictReader(file)]
+            if not rows or any(not a or not b for a, b in rows):
+                raise FewstepError(f"{place / name}.csv is not a list of images: it needs columns filename and label.")
+            return [(str(a), str(b)) for a, b in rows]
+    raise FewstepError(
+        f"There is no {name}.csv in {path} or above it. Put the lists train.csv, val.csv and test.csv there (columns "
+        "filename,label; github.com/twitter-research/meta-learning-lstm has them under data/miniImagenet)."
+    )

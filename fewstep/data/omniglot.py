@@ -1,0 +1,74 @@
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn once by 20 people (Lake, Salakhutdinov & Tenenbaum, 2015)."""
+
+import csv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from fewstep._errors import FewstepError, unknown
+from fewstep.data import _places
+from fewstep.data._decode import shrink
+from fewstep.data._set import ImageSet, make_set, split_classes, splits
+from fewstep.data._tree import open_tree, read_tree
+
+PARTS = ("images_background", "images_evaluation")
+_CHARACTERS = 1623
+_GURMUKHI = 42  # the characters of this alphabet from here on are test characters, the others training characters
+
+
+def read_omniglot(folder: Path, size: int) -> ImageSet:
+    """The set from a folder with the two zips of its home, with these unpacked, or with two npz files."""
+    if (folder / f"{PARTS[0]}.npz").exists():
+        made = _from_packed(folder, size)
+    else:
+        made = {}
+        for part in PARTS:
+            path = folder / part if (folder / part).is_dir() else folder / f"{part}.zip"
+            with open_tree(path) as tree:
+                made |= read_tree(tree, size, "L", f"reading {part}")
+    if len(made) != _CHARACTERS:
+        raise FewstepError(f"{folder} holds {len(made)} characters of Omniglot's {_CHARACTERS}. Get it again.")
+    return make_set(dict(sorted(made.items())))
+
+
+def omniglot_splits(names: tuple[str, ...], split: str) -> dict[str, tuple[str, ...]]:
+    """The characters of train, validation and test, by the name of the split.
+
+    `vinyals` is that of matching networks, 1028/172/423, by alphabets. `maml` is 1100/100/423 drawn at random, which
+    is how the code of MAML and MT-net splits (theirs depends on the order of a folder, so it cannot be had again).
+    """
+    if split == "maml":
+        return split_classes(names, 1, (1100, 100))
+    if split != "vinyals":
+        raise unknown("split of omniglot", split, ("vinyals", "maml"))
+    return {
+        part: tuple(name for name in names if name.rpartition("/")[0] in alphabets and _belongs(name, part))
+        for part, alphabets in splits()["omniglot-vinyals"].items()
+    }
+
+
+def _belongs(name: str, part: str) -> bool:
+    """One alphabet is divided between training and test."""
+    alphabet, _, character = name.rpartition("/")
+    late = alphabet == "Gurmukhi" and int(character.removeprefix("character")) >= _GURMUKHI
+    return alphabet != "Gurmukhi" or late == (part == "test")
+
+
+def _from_packed(folder: Path, size: int) -> dict[str, np.ndarray]:
+    """From npz files with `images`, bool (characters, 20, 105, 105), True for paper, and the names beside them."""
+    made: dict[str, np.ndarray] = {}
+    try:
+        with (folder / "characters.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        for part in PARTS:
+            names = [f"{row['alphabet']}/{row['character']}" for row in rows if row["split"] == part]
+            with np.load(folder / f"{part}.npz", allow_pickle=False) as file:
+                characters = file["images"]
+            for number, (name, drawings) in enumerate(zip(names, characters, strict=True)):
+                made[name] = np.stack([shrink(Image.fromarray(np.uint8(255) * paper), size) for paper in drawings])
+                _places.progress(f"reading {part}", number + 1, len(names))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise FewstepError(f"The npz files of Omniglot in {folder} are damaged: {error}. Get them again.") from None
+    return made

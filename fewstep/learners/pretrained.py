@@ -1,0 +1,85 @@
+r"""Two baselines that know nothing of tasks in training: a classifier of all training classes, used on a new task.
+
+- `neighbour`: its features; a query gets the label of the support image whose features are nearest by cosine.
+- `finetune`: the whole classifier with a new last layer, moved by gradient steps on the support.
+
+Reference: the baselines of Ravi & Larochelle, Optimization as a Model for Few-Shot Learning, ICLR 2017.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from fewstep import losses
+from fewstep._episode import Batch, Episode
+from fewstep._learner import Adapted, Learner, gradient_learner
+from fewstep._network import Network
+from fewstep._rule import Meta, Rule
+from fewstep.learners._features import by_features, labelled, nothing, unit
+
+_ABSENT = -2.0  # below any cosine
+
+
+def neighbour(classifier: Network, features: Network, ways: int) -> Learner:
+    """The nearest neighbour among the support, by the features of a classifier.
+
+    **Arguments:** the `classifier` of all training classes, and the same network without its last layer; `ways` of a
+    task. Training draws episodes whose query is labelled by the classes of the whole set: see `tasks.all_classes`.
+
+    Example::
+
+        learner = neighbour(conv4(image, 64), conv4(image, None), ways=5)
+    """
+
+    def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
+        return {"features": unit(features), "labels": labelled(support, ways)}
+
+    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        near = unit(features) @ kept["features"].T
+        own = kept["labels"].T[None] > 0
+        return jnp.max(jnp.where(own, near[:, None], _ABSENT), axis=-1)
+
+    inner = by_features(features, losses.cross_entropy, nothing, keep, compare)
+    return Learner(_init(classifier), _loss(classifier), inner.adapt, inner.predict)
+
+
+def finetune(classifier: Network, fresh: Network, rule: Rule) -> Learner:
+    """Gradient steps from a classifier whose last layer was replaced by a small new one.
+
+    **Arguments:** the `classifier` of all training classes; `fresh`, the same network with as many outputs as a task
+    has classes; the `rule` of the steps, such as `maml(0.1)`.
+
+    Example::
+
+        learner = finetune(conv4(image, 64), conv4(image, 5), rules.maml(0.1))
+    """
+    inner = gradient_learner(fresh, rule, losses.cross_entropy)
+
+    def begun(meta: Meta) -> Meta:
+        """The classifier's weights, with a last layer that is 0: no class is favoured before the first step."""
+        shape = jax.eval_shape(fresh.init, jax.random.key(0))["dense"]
+        head = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shape.items()}
+        return {"weights": {**meta["weights"], "dense": head}}
+
+    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **how: Any) -> Adapted:
+        return inner.adapt(begun(meta), key, support, steps, **how)
+
+    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+        return inner.predict(begun(meta), adapted, x, weight)
+
+    return Learner(_init(classifier), _loss(classifier), adapt, predict)
+
+
+def _init(classifier: Network) -> Any:
+    return lambda key: {"weights": classifier.init(key)}
+
+
+def _loss(classifier: Network) -> Any:
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
+        query = episode.query
+        logits, _ = classifier.apply(meta["weights"], (), query.x, query.weight)
+        return losses.cross_entropy(logits, query)
+
+    return loss

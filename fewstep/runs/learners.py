@@ -1,0 +1,93 @@
+"""From an experiment's method to its learner: a rule's gradient steps, or one of the learners without them."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fewstep import learners, rules
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError
+from fewstep._learner import Learner, gradient_learner
+from fewstep._network import Network
+from fewstep._rule import Rule
+from fewstep.runs.experiment import Experiment, option
+from fewstep.runs.problem import Problem
+
+_OF_RULES = (
+    "inner_steps", "inner_lr", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat", "adapt_norm",
+)  # fmt: skip
+_OF_FINETUNE = ("inner_lr",)
+
+
+def make_learner(
+    experiment: Experiment, problem: Problem, rule: Rule | None, steps: int, ways: int | None, norm: str | None = None
+) -> Learner:
+    """The learner of an experiment, for tasks of that many `ways` and a mode of normalisation.
+
+    A network that was trained with more outputs than a task has classes uses the first of them.
+    """
+    if rule is not None:
+        network = _narrow(problem.network(trained_ways(experiment), norm), trained_ways(experiment), ways)
+        return gradient_learner(network, rule, problem.loss, steps=steps, remat=experiment.remat)
+    assert ways is not None
+    features = problem.network(None, norm)
+    if experiment.method == "prototypes":
+        return learners.prototypes(features, ways)
+    if experiment.method == "matching":
+        width = _width(features, problem.image) if experiment.full_context else None
+        return learners.matching(features, ways, full_context=width)
+    assert problem.classes is not None
+    classifier = problem.network(problem.classes()[1], norm)
+    if experiment.method == "neighbour":
+        return learners.neighbour(classifier, features, ways)
+    lr = 0.1 if experiment.inner_lr is None else experiment.inner_lr
+    return learners.finetune(classifier, problem.network(ways, norm), rules.maml(lr))
+
+
+def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
+    """What the method is trained on: tasks, or for the baselines batches of all classes."""
+    if experiment.method in ("neighbour", "finetune") and problem.classes is not None:
+        return problem.classes()[0]
+    return problem.tasks(experiment.shots, experiment.queries)
+
+
+def trained_ways(experiment: Experiment) -> int | None:
+    """The classes of a task in training; nothing for tasks without."""
+    return (experiment.ways or 5) if experiment.has_images else None
+
+
+def refuse_for_learners(experiment: Experiment) -> None:
+    """Raises when an option of rules is given to a learner that has no inner gradient."""
+    if not experiment.has_images:
+        raise FewstepError(f"{experiment.method} needs classes of images, and {experiment.tasks} has none.")
+    mine = _OF_FINETUNE if experiment.method == "finetune" else ()
+    for name in _OF_RULES:
+        if name not in mine and getattr(experiment, name) not in (None, False):
+            raise FewstepError(f"{option(name)} does not apply: {experiment.method} takes no inner gradient steps.")
+
+
+def _width(features: Network, image: tuple[int, ...]) -> int:
+    """How many features the network gives of an image."""
+
+    def seen() -> Any:
+        return features.apply(features.init(jax.random.key(0)), (), jnp.zeros((1, *image)), jnp.ones(1))[0]
+
+    return jax.eval_shape(seen).shape[1]
+
+
+def _narrow(network: Network, trained: int | None, ways: int | None) -> Network:
+    if trained is None or ways is None or ways == trained:
+        return network
+    if ways > trained:
+        raise FewstepError(
+            f"--ways is {ways} and the network has {trained} outputs. Use {trained} or fewer, train with --ways {ways}"
+            ", or use a method without a last layer: prototypes or matching."
+        )
+
+    def apply(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+        y, state = network.apply(params, state, x, weight)
+        return y[:, :ways], state
+
+    return network._replace(apply=apply)

@@ -1,0 +1,132 @@
+"""From an experiment to its problem: the tasks, the network that fits them, and what is minimised and judged."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from fewstep import data, losses, networks
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError, unknown
+from fewstep._learner import Loss
+from fewstep._network import Network
+from fewstep.runs.experiment import Experiment, option
+from fewstep.tasks import IMAGES, TASKS, all_classes, images
+
+_CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
+_OF_CURVES = (*_CURVES, "hidden")
+_OF_IMAGES = (
+    "ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "down", "head", "norm", "norm_scale",
+    "adapt_norm", "start",
+)  # fmt: skip
+_SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
+
+
+class Problem(NamedTuple):
+    """What an experiment's tasks ask for.
+
+    `tasks(shots, queries, split="train", ways=None)` makes the task distribution in other sizes; `classes` gives
+    batches of all training classes, and how many these are; `network(outputs, norm)` fits the tasks (`outputs=None`:
+    its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower for better;
+    `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of one.
+    """
+
+    tasks: Callable[..., Tasks]
+    network: Callable[..., Network]
+    loss: Loss
+    score: Loss
+    metric: str
+    validation: Loss
+    classes: Callable[[], tuple[Tasks, int]] | None = None
+    norms: tuple[str | None, ...] = (None,)
+    image: tuple[int, ...] = ()
+
+
+def problem(experiment: Experiment) -> Problem:
+    """The problem of an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
+    if experiment.has_images:
+        _refuse(experiment, _OF_CURVES, "its tasks are images")
+        return _images(experiment)
+    if experiment.tasks not in TASKS:
+        raise unknown("tasks", experiment.tasks, [*TASKS, *IMAGES, "folder:PATH"])
+    _refuse(experiment, _OF_IMAGES, f"{experiment.tasks} has no images")
+    return _curves(experiment)
+
+
+def _refuse(experiment: Experiment, names: tuple[str, ...], why: str) -> None:
+    for name in names:
+        if getattr(experiment, name) not in (None, False):
+            raise FewstepError(f"{option(name)} does not apply: {why}. Leave it out.")
+
+
+def _curves(experiment: Experiment) -> Problem:
+    factory = TASKS[experiment.tasks]
+    given = {name: getattr(experiment, name) for name in _CURVES if getattr(experiment, name) is not None}
+    for name in given:
+        if name not in inspect.signature(factory).parameters:
+            raise FewstepError(f"{option(name)} does not apply to {experiment.tasks}. Leave it out.")
+
+    def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
+        if ways is not None:
+            raise FewstepError(f"--ways does not apply: {experiment.tasks} has no classes. Leave it out.")
+        return factory(shots, queries, **given)
+
+    shape = jax.eval_shape(tasks(1, 1).sample, tasks(1, 1).data, jax.eval_shape(lambda: jax.random.key(0))).query
+    network = networks.mlp(shape.x.shape[-1], shape.y.shape[-1], hidden=experiment.hidden or (40, 40))
+    return Problem(
+        tasks, lambda outputs=None, norm=None: network, losses.squared_error, losses.squared_error, "mse",
+        losses.squared_error,
+    )  # fmt: skip
+
+
+def _images(experiment: Experiment) -> Problem:
+    given = experiment
+    plain = given.tasks == "omniglot"
+    size = given.image_size or _SIZES.get(given.tasks, 32)
+    image = (size, size, 1 if plain or given.colour == "grey" else 3)
+    rotate = given.rotate or ("episode" if plain else "none")
+    _check_split(given)
+
+    def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
+        of = data.load(given.tasks, split, size=size, **_which(given))
+        return images(of, shots, queries, ways=ways or given.ways or 5, rotate=rotate, invert=plain)
+
+    def network(outputs: int | None = None, norm: str | None = None) -> Network:
+        return networks.conv4(
+            image,
+            outputs,
+            filters=given.filters or 64,
+            pool=(given.down or ("stride" if plain else "pool")) == "pool",
+            average=(given.head or ("average" if plain else "flatten")) == "average",
+            norm=norm or given.norm or "transductive",
+            scale=given.norm_scale,
+            adapt_norm=given.adapt_norm,
+            start=given.start or "he",
+        )
+
+    def classes() -> tuple[Tasks, int]:
+        of = data.load(given.tasks, "train", size=size, **_which(given))
+        return all_classes(of, rotate=rotate, invert=plain), len(of.names) * (4 if rotate == "classes" else 1)
+
+    norm = given.norm or "transductive"
+    other = {"transductive": "support", "support": "transductive"}.get(norm)
+    return Problem(
+        tasks, network, losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate, classes,
+        (norm, other) if other else (norm,), image,
+    )  # fmt: skip
+
+
+def _which(experiment: Experiment) -> dict[str, Any]:
+    """Which of the ways to read and split its images."""
+    if experiment.tasks.startswith("folder:"):
+        return {"colour": experiment.colour or "rgb", "classes": experiment.classes}
+    return {"named": experiment.split}
+
+
+def _check_split(experiment: Experiment) -> None:
+    """An option that says how to read or split must belong to that kind of images."""
+    folder = experiment.tasks.startswith("folder:")
+    idle = ("split",) if folder else ("colour", "split_seed")
+    why = "a folder's classes are drawn by --split-seed" if folder else f"{experiment.tasks} fixes it"
+    _refuse(experiment, idle, why)
