@@ -65,21 +65,21 @@ def _lines(title: str) -> Progress:
 
 
 @contextmanager
-def show_grid(title: str) -> Iterator[tuple[_OfCells, Callable[[str], None]]]:
+def show_grid(title: str, budget: float | None = None) -> Iterator[tuple[_OfCells, Callable[[str], None]]]:
     """Progress over many trainings: which one, its step and rate, and the time left for all of them together.
 
     Yields `cells(cells)`, which gives the progress of each by its number, and a function that says a remark.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield (lambda cells: partial(_of_cell, _Grid(title, cells), _say_seldom(), say)), say
+        yield (lambda cells: partial(_of_cell, _Grid(title, cells, budget), _say_seldom(), say)), say
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     with Bar(*columns, TextColumn("{task.fields[state]}"), console=console) as bar:
         task = bar.add_task(title, total=1.0, state="")
         draw = lambda grid, label, state: bar.update(task, description=label, completed=grid.done, state=state)
         remark = lambda message: bar.console.print(message, highlight=False)
-        yield (lambda cells: partial(_of_cell, _Grid(title, cells), draw, remark)), remark
+        yield (lambda cells: partial(_of_cell, _Grid(title, cells, budget), draw, remark)), remark
 
 
 def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], None], number: int) -> Progress:
@@ -112,20 +112,29 @@ def _say_seldom() -> Callable[..., None]:
 class _Grid:
     """How much of a grid is done, and how long the rest will take, by the tasks drawn so far."""
 
-    def __init__(self, title: str, cells: Sequence[Any]) -> None:
-        self.title, self.cells, self.start = title, cells, time.monotonic()
-        self.work = [cell.experiment.steps * cell.experiment.meta_batch for cell in cells]
+    def __init__(self, title: str, cells: Sequence[Any], budget: float | None = None) -> None:
+        self.title, self.cells, self.start, self.budget = title, cells, time.monotonic(), budget
         self.reached, self.found = 0.0, 0.0
+
+    @property
+    def work(self) -> list[int]:
+        """The tasks of each cell; with a budget of time all cells are alike."""
+        if self.budget is not None:
+            return [1_000_000] * len(self.cells)
+        return [cell.experiment.steps * cell.experiment.meta_batch for cell in self.cells]
+
+    def _done(self, number: int, step: int) -> float:
+        return sum(self.work[:number]) + self.work[number] * step / max(1, self.cells[number].experiment.steps)
 
     def begin(self, number: int, first: int) -> None:
         """Cells that were found finished, and steps of an earlier process, are no work of this one."""
-        before = sum(self.work[:number]) + first * self.cells[number].experiment.meta_batch
+        before = self._done(number, first)
         self.found += before - self.reached
         self.reached = before
 
     def reach(self, number: int, step: int) -> None:
         """Notes the step that a cell has reached."""
-        self.reached = sum(self.work[:number]) + step * self.cells[number].experiment.meta_batch
+        self.reached = self._done(number, step)
 
     @property
     def done(self) -> float:

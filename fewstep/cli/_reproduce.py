@@ -6,10 +6,11 @@ from typing import Annotated
 
 import tyro
 
+from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
-from fewstep.reproduce import HEAD, QUICK, STUDIES, Scale, Watch, cost_table, reproduce, table_rows
+from fewstep.reproduce import HEAD, STUDIES, Scale, Study, Watch, cost_table, reproduce, table_rows
 from fewstep.runs.experiment import NO_HINT
 
 _NAMES = f"What to reproduce: {', '.join(STUDIES)}."
@@ -23,18 +24,28 @@ class Reproduce:
       fewstep reproduce sinusoid --quick
       fewstep reproduce step-size --seeds 3 --json
       fewstep reproduce polynomial --resume
+      fewstep reproduce omniglot --budget 30m --only mtnet-5way-1shot prototypes-1shot
+      fewstep reproduce miniimagenet --images ~/miniimagenet
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help=_NAMES)]
     """What to reproduce."""
     seeds: Annotated[int | None, NO_HINT] = None
-    """Seeds, trained together (default: 5)."""
+    """Seeds, trained together (default: 5; images: 1)."""
     seed: int = 0
     """The first of the seeds."""
     steps: Annotated[int | None, NO_HINT] = None
-    """Outer steps of each training (default: 60000, as in the paper)."""
+    """Outer steps of each training (default: 60000, as in the paper; images: 40000)."""
     n_tasks: Annotated[int | None, NO_HINT] = None
     """Test tasks (default: 600, as in the paper)."""
+    budget: Annotated[str | None, NO_HINT] = None
+    """Train each row for so long, such as 30m or 2h, instead of for a number of steps (images only)."""
+    shots: Annotated[tuple[int, ...], NO_HINT] = ()
+    """Rows of so many shots (images only; default: omniglot 1; cifar-fs 1 5)."""
+    images: Annotated[Path | None, NO_HINT] = None
+    """Folder of the images of miniimagenet, which cannot be downloaded freely."""
+    data_dir: Annotated[Path | None, NO_HINT] = None
+    """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     quick: bool = False
     """A look in about a minute: one seed, few steps, marked as such in every output."""
     only: tuple[str, ...] = ()
@@ -51,10 +62,12 @@ class Reproduce:
     def __call__(self) -> int:
         if self.name not in STUDIES:
             raise unknown("reproduction", self.name, STUDIES)
-        study, scale = STUDIES[self.name], self._scale()
+        study = STUDIES[self.name]
+        scale = self._scale(study)
+        self._prepare(study)
         out = self.out or Path("runs") / f"reproduce-{self.name}{'-quick' if self.quick else ''}"
         try:
-            with show_grid(study.name) as (cells, say):
+            with show_grid(study.name, scale.budget) as (cells, say):
                 result = reproduce(study, out, scale, Watch(cells, say), resume=self.resume, overwrite=self.overwrite)
         except KeyboardInterrupt:  # while judging, timing or drawing; a training ends by itself and saves
             result = None
@@ -70,15 +83,43 @@ class Reproduce:
         _show.say(f"{scale.describe().capitalize()}. See {result['report']}; the numbers are in {out / 'result.json'}.")
         return 0
 
-    def _scale(self) -> Scale:
-        plain = QUICK if self.quick else Scale()
+    def _prepare(self, study: Study) -> None:
+        """Says where the images are, and refuses what only studies of images take."""
+        if not study.by_row:
+            for name in ("budget", "shots", "images"):
+                if getattr(self, name):
+                    raise FewstepError(f"--{name} does not apply: {study.name} has no images. Leave it out.")
+        if self.images and study.name != "miniimagenet":
+            raise FewstepError(f"--images does not apply: {study.name} is downloaded. Use --data-dir for your copy.")
+        _show.watch_data(self.data_dir)
+        if self.images:
+            data.images_at(study.name, self.images)
+
+    def _scale(self, study: Study) -> Scale:
+        plain = study.quick if self.quick else study.scale
         given = {name: getattr(self, name) for name in ("seeds", "steps", "n_tasks")}
+        if self.budget is not None and self.steps is not None:
+            raise FewstepError("--budget and --steps are both given. Keep one.")
+        budget = None if self.budget is None else _seconds(self.budget)
         scale = plain._replace(
-            seed=self.seed, only=self.only, **{name: value for name, value in given.items() if value is not None}
-        )
+            seed=self.seed, only=self.only, shots=self.shots, budget=budget,
+            **{name: value for name, value in given.items() if value is not None},
+        )  # fmt: skip
         for name, least in {"seeds": 1, "seed": 0, "steps": 1, "n_tasks": 2}.items():
             if getattr(scale, name) < least:
                 raise FewstepError(
                     f"--{name.replace('_', '-')} is {getattr(scale, name)}. It must be at least {least}."
                 )
         return scale
+
+
+def _seconds(text: str) -> float:
+    """A time such as 90s, 30m or 1.5h."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    try:
+        seconds = float(text[:-1]) * units[text[-1:]]
+    except (ValueError, KeyError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise FewstepError(f"--budget is {text!r}. Give a time such as 90s, 30m or 1.5h.")
+    return seconds

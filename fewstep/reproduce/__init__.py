@@ -1,5 +1,7 @@
 """Published results, each as one command: the paper's table beside ours."""
 
+from fewstep.reproduce import omniglot as omniglot
+from fewstep.reproduce import photographs as photographs
 from fewstep.reproduce import polynomial as polynomial
 from fewstep.reproduce import sinusoid as sinusoid
 from fewstep.reproduce import step_size as step_size
@@ -13,4 +15,10 @@ from fewstep.reproduce._study import Cell as Cell
 from fewstep.reproduce._study import Scale as Scale
 from fewstep.reproduce._study import Study as Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (sinusoid.STUDY, step_size.STUDY, polynomial.STUDY)}
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
+        photographs.MINI_STUDY,
+    )
+}  # fmt: skip

@@ -51,12 +51,14 @@ def note_seconds(study: Study, folder: Path, scale: Scale, spent: float) -> None
 
 
 def _identity(study: Study, scale: Scale) -> dict[str, Any]:
-    return {"study": study.name, **scale._asdict(), "only": list(scale.only)}
+    told = {"study": study.name, **scale._asdict(), "only": list(scale.only), "shots": list(scale.shots)}
+    free = ("only", "budget", "shots", "steps") if study.by_row else ()  # each row has its own
+    return {key: value for key, value in told.items() if key not in free}
 
 
 def _known(folder: Path) -> dict[str, Any]:
     known = read_json(folder / _GRID)
-    if not isinstance(known, dict) or not {"study", "seeds", "steps"} <= known.keys():
+    if not isinstance(known, dict) or not {"study", "seeds"} <= known.keys():
         raise FewstepError(f"{folder} exists and holds no reproduction. Choose another --out.")
     return known
 

@@ -1,5 +1,6 @@
 """Trains and judges the cells of a study, each once: what is finished is found again, what was stopped goes on."""
 
+import dataclasses
 import time
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fewstep._disk import writing
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
 from fewstep._train import NotFinite
 from fewstep._train import Row as LogRow
 from fewstep.inspection import inspect
+from fewstep.reproduce._budget import steps_within
+from fewstep.reproduce._images import judge_images
 from fewstep.reproduce._study import Cell, Judged
 from fewstep.runs import Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
 from fewstep.runs.files import finite, read_json, write_json
@@ -22,13 +26,37 @@ _UNSEEN = 7  # the stream of tasks that are only looked at
 _NOTE_SECONDS = 10.0
 
 
+def place(folder: Path, cell: Cell) -> Path:
+    """The folder of a cell."""
+    return folder / "cells" / cell.name
+
+
+def fitted(folder: Path, cell: Cell, budget: float | None) -> Cell:
+    """The cell with as many steps as the budget of seconds allows; one that was begun keeps those it began with."""
+    if (place(folder, cell) / "config.json").exists():
+        known = open_run(place(folder, cell)).experiment
+        steps, every, seen = known.steps, known.log_every, known.validate_every
+    elif budget is None:
+        return cell
+    else:
+        steps = steps_within(cell.experiment, budget)
+        every = seen = max(1, steps // 40)
+    experiment = dataclasses.replace(cell.experiment, steps=steps, log_every=every, validate_every=seen)
+    return cell._replace(experiment=experiment)
+
+
+def finished(folder: Path, cell: Cell) -> Judged | None:
+    """What was measured of a cell, if it is finished."""
+    return read_json(place(folder, cell) / "judged.json")
+
+
 def run_cell(folder: Path, cell: Cell, progress: Progress, n_tasks: int) -> Judged | None:
     """Trains a cell and judges it, or finds that done before; nothing if a signal stopped it.
 
     A training in which every seed diverges is a result too, and is judged as such.
     """
-    path = folder / "cells" / cell.name
-    if (known := read_json(path / "judged.json")) is not None:
+    path = place(folder, cell)
+    if (known := finished(folder, cell)) is not None:
         return known
     trained = _whole(path, cell, progress) or _train(path, cell, progress)
     if trained is None:
@@ -62,6 +90,8 @@ def _train(path: Path, cell: Cell, progress: Progress) -> Judged | None:
         if time.monotonic() - noted[0] > _NOTE_SECONDS:  # a process that is killed leaves its time behind
             noted[0] = time.monotonic()
             write_json(path / "seconds.json", {"seconds": seconds()})
+        if row and row.validation is not None:
+            _note_time(path, number, seconds())
         progress.step(number, row)
 
     try:
@@ -78,11 +108,19 @@ def _train(path: Path, cell: Cell, progress: Progress) -> Judged | None:
     return None if outcome and outcome.signalled else trained
 
 
+def _note_time(path: Path, step: int, seconds: float) -> None:
+    """Adds a line to the list of when which step was reached."""
+    with writing(path), (path / "times.csv").open("a") as file:
+        file.write(f"{step},{seconds:.1f}\n")
+
+
 def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:
     if diverged:
         lost: Judged = {"diverged_seeds": cell.experiment.seeds, "errors": [], "curves": [], "inside": []}
         return lost | {"training": _training(open_run(path))}
     model = load(path)
+    if cell.tests:
+        return {**judge_images(cell, model, n_tasks), "training": _training(model.run), "times": times(path)}
     errors = evaluate_run(model, shots=(cell.experiment.shots,), steps=cell.steps, n_tasks=n_tasks)
     others = tuple(number for number in cell.shots if number != cell.experiment.shots)
     if others:
@@ -94,6 +132,14 @@ def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:
         "curves": _curves(model) if model.whole else [],
         "inside": [_inside(model, seed) for seed in model.whole],
     }
+
+
+def times(path: Path) -> list[tuple[int, float]]:
+    """Which step was reached after how many seconds; of a step that was done again, the last time."""
+    if not (path / "times.csv").exists():
+        return []
+    lines = [line.split(",") for line in (path / "times.csv").read_text().splitlines()]
+    return sorted({int(step): float(seconds) for step, seconds in lines}.items())
 
 
 def _training(run: Run) -> list[dict[str, object]]:

@@ -15,6 +15,7 @@ _COST_LEGEND = (
     "the paper has 2.1. The last columns: when the error on the validation tasks, the mean over seeds, reaches MAML's "
     "final one, and how long that takes at the speed of all seeds together."
 )
+_ROWS_LEGEND = "Training is the wall time of all processes that trained the row, with compiling and validating."
 
 
 def write_report(
@@ -29,9 +30,13 @@ def write_report(
     parts += [table(HEAD, table_rows(result["rows"])), f"<p class=note>{html.escape(study.legend)}</p>"]
     if result.get("cost"):
         head, body = cost_table(result["cost"])
-        parts += ["<h2>Cost and convergence</h2>", table(head, body), f"<p class=note>{html.escape(_COST_LEGEND)}</p>"]
+        legend = _ROWS_LEGEND if study.by_row else _COST_LEGEND
+        parts += ["<h2>Cost and convergence</h2>", table(head, body), f"<p class=note>{html.escape(legend)}</p>"]
     drawn = [figure for figure in study.figures(cells, judged, speed) if figure.panels]
     parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
+    for name, text in (study.pages(cells, judged) if study.pages else {}).items():
+        write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
+        parts.append(f'<p><a href="{name}.html">{html.escape(name.capitalize())}</a></p>')
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
     parts.append(f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>")
@@ -50,7 +55,7 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
             _setting(row),
             _ours(row) + _lost(row),
             "-" if row["seed_std"] is None else _short(row["seed_std"], 3),
-            _with_interval(row["published"], row.get("published_interval95")),
+            _with_interval(row["published"], row.get("published_interval95"), row["metric"]),
             row["verdict"],
         ]
         for row in rows
@@ -60,6 +65,9 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
 def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
     """The head and rows of the table of costs, without the columns that were not measured."""
     columns = {
+        "setting": "setting",
+        "steps": "steps",
+        "training, min": "training_minutes",
         "training, s": "training_seconds",
         "steps/s": "steps_per_second",
         "times MAML": "times_maml",
@@ -68,12 +76,14 @@ def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
         "steps to MAML's error": "steps_to_maml_final_error",
         "seconds to it": "seconds_to_maml_final_error",
     }
-    told = {title: key for title, key in columns.items() if any(row[key] is not None for row in cost)}
+    told = {title: key for title, key in columns.items() if any(row.get(key) is not None for row in cost)}
     body = [[row["method"], *("-" if row[key] is None else _cost(row[key]) for key in told.values())] for row in cost]
     return ["method", *told], body
 
 
-def _cost(value: float) -> str:
+def _cost(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
@@ -81,12 +91,14 @@ def _ours(row: Row) -> str:
     if row["mean"] is None and row["verdict"] != "diverged":
         told = f"not finite on {row['diverged_tasks']} of {row['n_tasks']} tasks"
         return told if row["median"] is None else f"{told}, median {_short(row['median'], 3)}"
-    return "diverged" if row["mean"] is None else _with_interval(row["mean"], row["interval95"])
+    return "diverged" if row["mean"] is None else _with_interval(row["mean"], row["interval95"], row["metric"])
 
 
-def _with_interval(mean: float | None, interval: float | None) -> str:
+def _with_interval(mean: float | None, interval: float | None, metric: str) -> str:
     if mean is None:
         return "-"
+    if metric == "accuracy":
+        return f"{100 * mean:.2f}" + (f" ± {100 * interval:.2f}" if interval is not None else "") + " %"
     return _short(mean, 3) + (f" ± {_short(interval, 3)}" if interval is not None else "")
 
 
@@ -103,8 +115,9 @@ def _short(value: Any, digits: int | None = None) -> str:
 
 def _setting(row: Row) -> str:
     """The setting in words; what is measured is said where it is not the error."""
+    plain = {"shots": "{} shots", "ways": "{} ways", "statistics": "statistics {}"}
     words = [
-        f"{value} shots" if key == "shots" else f"{key.replace('_', '-')} {_short(value)}"
+        plain[key].format(value) if key in plain else f"{key.replace('_', '-')} {_short(value)}"
         for key, value in row["setting"].items()
     ]
-    return ", ".join([*([row["metric"]] if row["metric"] != "mse" else []), *words])
+    return ", ".join([*([row["metric"]] if row["metric"] not in ("mse", "accuracy") else []), *words])

@@ -11,10 +11,10 @@ from typing import Any
 
 from fewstep._errors import unknown
 from fewstep.reproduce import _folder
-from fewstep.reproduce._grid import run_cell
+from fewstep.reproduce._grid import finished, fitted, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
-from fewstep.reproduce._study import QUICK, Cell, Judged, Row, Scale, Study, name
+from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
 from fewstep.runs import Progress
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.source import commit
@@ -46,7 +46,10 @@ def reproduce(
             judged = _judge_all(folder, cells, scale, watch.cells(cells), note)
             if judged is None:
                 return None
-            speed = _speed(folder, cells, scale, watch) if study.cost and not scale.quick else {}
+            if study.by_row:
+                cells, judged = _gathered(study, folder, scale)
+            timed = study.cost and not scale.quick and not study.by_row
+            speed = _speed(folder, cells, scale, watch) if timed else {}
         finally:
             note()
         result = finite(_result(study, scale, cells, judged, speed))
@@ -71,12 +74,21 @@ def _judge_all(
     """What was measured of every cell; nothing if a signal stopped the work."""
     judged = []
     for number, cell in enumerate(cells):
-        found = run_cell(folder, cell, progress(number), scale.n_tasks)
+        if finished(folder, cell) is None:
+            cells[number] = fitted(folder, cell, scale.budget)
+        found = run_cell(folder, cells[number], progress(number), scale.n_tasks)
         note()
         if found is None:
             return None
         judged.append(found)
     return judged
+
+
+def _gathered(study: Study, folder: Path, scale: Scale) -> tuple[list[Cell], list[Judged]]:
+    """All cells of a study that are finished in a folder, those of earlier goes too."""
+    every = study.cells(scale._replace(only=(), shots=(1, 5)))
+    found = [(fitted(folder, cell, None), known) for cell in every if (known := finished(folder, cell)) is not None]
+    return [cell for cell, _ in found], [known for _, known in found]
 
 
 def _speed(folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
@@ -124,7 +136,7 @@ def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -
 
 def command(study: Study, scale: Scale) -> str:
     """The command that makes this result."""
-    plain = QUICK if scale.quick else Scale()
+    plain = study.quick if scale.quick else study.scale
     text = lambda value: " ".join(value) if isinstance(value, tuple) else str(value)
     given = [
         f"--{option.replace('_', '-')} {text(value)}"

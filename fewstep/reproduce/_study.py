@@ -18,7 +18,8 @@ Judged = dict[str, Any]
 
 class Scale(NamedTuple):
     """How large a study is run: the paper's size by default; `quick` leaves cells out and says so everywhere; `only`
-    names the cells to take."""
+    names the cells to take; `budget` is the time in seconds that each cell is trained for, instead of `steps`; fewer
+    steps than `paper_steps` are not held against the paper."""
 
     seeds: int = 5
     seed: int = 0
@@ -26,18 +27,22 @@ class Scale(NamedTuple):
     n_tasks: int = 600
     quick: bool = False
     only: tuple[str, ...] = ()
+    budget: float | None = None
+    shots: tuple[int, ...] = ()
+    paper_steps: int = 60_000
 
     def describe(self) -> str:
         """The scale in words."""
         seeds = "one seed" if self.seeds == 1 else f"{self.seeds} seeds"
-        size = f"{self.steps:,} steps, {seeds}, {self.n_tasks} test tasks"
+        length = f"{self.steps:,} steps" if self.budget is None else f"{self.budget / 60:g} minutes a row"
+        size = f"{length}, {seeds}, {self.n_tasks} test tasks"
         kind = "quick run, not the paper's size: " if self.quick else "" if self.full else "not the paper's size: "
         return kind + size
 
     @property
     def full(self) -> bool:
         """Whether the trainings and the test are at least as large as the paper's."""
-        return not self.quick and self.steps >= 60_000 and self.n_tasks >= 600
+        return not self.quick and self.steps >= self.paper_steps and self.n_tasks >= 600
 
     @property
     def inner_steps(self) -> tuple[int, ...]:
@@ -57,7 +62,8 @@ QUICK = Scale(seeds=1, steps=5000, n_tasks=100, quick=True)
 class Cell(NamedTuple):
     """One training of a grid: its folder's name, the method as people call it, its setting; `ours` is not in a paper.
 
-    It is judged after each of `steps` with the shots of its training, and after one step with the other `shots`.
+    It is judged after each of `steps` with the shots of its training, and after one step with the other `shots`; a cell
+    of images at the ways, shots and queries of each of its `tests`.
     """
 
     name: str
@@ -67,6 +73,7 @@ class Cell(NamedTuple):
     steps: tuple[int, ...]
     shots: tuple[int, ...] = ()
     ours: bool = False
+    tests: tuple[tuple[int, int, int], ...] = ()
 
 
 class Study(NamedTuple):
@@ -74,6 +81,9 @@ class Study(NamedTuple):
 
     `rows(cells, judged)`, `figures(cells, judged, speed)` and `cost(cells, judged, speed)` get the cells and what was
     measured of each, in the same order; `speed` is what was measured of all side by side, for studies with a `cost`.
+    `scale` is the paper's size and `quick` that of a look. A study `by_row` takes hours a row: its folder gathers rows
+    that were trained in several goes, and its result tells of all that are there. `pages(cells, judged)` are pages
+    beside the report, by the names of their files.
     """
 
     name: str
@@ -85,6 +95,10 @@ class Study(NamedTuple):
     rows: Callable[[list[Cell], list[Judged]], list[Row]]
     figures: Callable[[list[Cell], list[Judged], Judged], list[Figure]]
     cost: Callable[[list[Cell], list[Judged], Judged], list[Row]] | None = None
+    scale: Scale = Scale()
+    quick: Scale = QUICK
+    by_row: bool = False
+    pages: Callable[[list[Cell], list[Judged]], dict[str, str]] | None = None
 
 
 def name(cell: Cell) -> str:

@@ -110,7 +110,8 @@ def _rule(experiment: Experiment) -> Rule:
     """`mtnet`, or names joined by `+`: a rule first or not, then links."""
     names = [name.replace("-", "_") for name in experiment.method.split("+")]
     adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
-    lr = (0.4 if experiment.has_images else 0.01) if experiment.inner_lr is None else experiment.inner_lr
+    usual = 2.0 if experiment.tasks == "omniglot" else 0.4 if experiment.has_images else 0.01
+    lr = usual if experiment.inner_lr is None else experiment.inner_lr
     masks = {name: getattr(experiment, name) for name in ("temperature", "draw")}
     parts: list[Rule] = []
     for number, name in enumerate(names):

@@ -52,8 +52,8 @@ class Experiment:
     inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on each task in training (default: 1; reptile: 5)."""
     inner_lr: Annotated[float | None, NO_HINT] = None
-    """Step size on a task, or where learned rates begin (default: 0.01; images: 0.4; meta_sgd on curves: drawn from
-    0.005 to 0.1). On images it is a step on the mean cross entropy; papers that sum over the classes give it as lr / ways."""
+    """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1; images: 0.4,
+    omniglot: 2). On images it is a step on the mean cross entropy; papers that sum over classes print lr / ways."""
     inner_optimiser: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
     """Optimiser on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
     temperature: Annotated[float | None, NO_HINT] = None
@@ -88,6 +88,8 @@ class Experiment:
     """Steps between validations on a fixed set of tasks; the best parameters are kept beside the last."""
     validation_tasks: Annotated[int, NO_HINT] = AUTO
     """Tasks in that set (default: 100; images: 200)."""
+    validation_ways: Annotated[int | None, NO_HINT] = None
+    """Classes of a task of images in that set (default: as in training)."""
     patience: Annotated[int | None, NO_HINT] = None
     """Stop after this many validations without a better score."""
 
@@ -144,7 +146,7 @@ class Experiment:
         least = {
             "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
             "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
-            "patience": 1, "order": 0, "ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
+            "patience": 1, "order": 0, "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
         }  # fmt: skip
         for name, low in least.items():
             value = getattr(self, name)

@@ -14,6 +14,7 @@ from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.run import Run, open_run
+from fewstep.runs.shipped import read_about, read_meta, shipped
 
 Which = Literal["last", "best"]
 Draw = Literal["sample", "expected", "threshold"]
@@ -49,13 +50,15 @@ class Model(NamedTuple):
 def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -> Model:
     """Loads a run: its `last` parameters, or those that were `best` on the validation tasks.
 
-    **Arguments:** `draw` replaces the way masks are drawn (`sample`, `expected`, `threshold`).
+    **Arguments:** the run's folder, or the name of a model that comes with the package; `draw` replaces the way masks are drawn (`sample`, `expected`, `threshold`).
 
     Example::
 
         model = load("runs/x")
         prediction = adapt(model, support, query_x)
     """
+    if not Path(path).exists() and str(path) in shipped():
+        return _load_shipped(str(path), draw)
     run = open_run(Path(path))
     # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
     built = build(dataclasses.replace(run.experiment, draw=draw) if draw else run.experiment)
@@ -68,6 +71,12 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
     stack = state.best.meta if which == "best" and bool(np.isfinite(state.best.score).all()) else state.meta
     metas = [jax.tree.map(lambda leaf, n=number: leaf[n], stack) for number in range(len(run.seeds))]
     return Model(run, built, metas, int(state.step), notes)
+
+
+def _load_shipped(name: str, draw: Draw | None) -> Model:
+    experiment, step = read_about(name)
+    built = build(dataclasses.replace(experiment, draw=draw) if draw else experiment)
+    return Model(Run(Path(name), dataclasses.replace(experiment, seeds=1)), built, [read_meta(name, built)], step, [])
 
 
 def evaluate_run(
@@ -134,16 +143,25 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
     return row
 
 
-def adapt(model: Model, support: Batch, x: np.ndarray, *, steps: int | None = None, seed: int = 0) -> np.ndarray:
-    """Adapts to a support set and predicts at `x`; the mean over the run's seeds."""
-    learner, count = model.built.learner, model.inner_steps if steps is None else steps
-    if not model.run.experiment.has_images:
+def adapt(
+    model: Model, support: Batch, x: np.ndarray, *, steps: int | None = None, seed: int = 0, ways: int | None = None
+) -> np.ndarray:
+    """Adapts to a support set and predicts at `x`; the mean over the run's seeds.
+
+    Images give probabilities of the classes 0 ... `ways` - 1, normalised as in training: if that was transductive, the
+    images of `x` see each other.
+    """
+    images = model.run.experiment.has_images
+    learner = model.built.make(ways or trained_ways(model.run.experiment))
+    count = model.inner_steps if steps is None else steps
+    if not images:
         columns = model.built.problem.tasks(1, 1)
         _check_columns(jax.eval_shape(columns.sample, columns.data, jax.random.key(0)).query, support, x)
 
     @jax.jit
     def predict(meta: Meta) -> jax.Array:
-        return learner.predict(meta, learner.adapt(meta, jax.random.key(seed), support, count), x)
+        made = learner.predict(meta, learner.adapt(meta, jax.random.key(seed), support, count), x)
+        return jax.nn.softmax(made) if images else made
 
     made = np.mean([np.asarray(predict(meta)) for meta in list(model.whole.values()) or model.metas], axis=0)
     if not np.isfinite(made).all():

@@ -17,7 +17,8 @@ from fewstep.tasks import IMAGES, TASKS, all_classes, images
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
 _OF_CURVES = (*_CURVES, "hidden")
 _OF_IMAGES = (
-    "ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "down", "head", "norm", "norm_scale",
+    "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "down", "head",
+    "norm", "norm_scale",
     "adapt_norm", "start",
 )  # fmt: skip
 _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}

@@ -7,8 +7,10 @@ from typing import Any
 
 from fewstep.inspection import inspect
 from fewstep.runs import plots
+from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
 from fewstep.runs.experiment import Experiment
 from fewstep.runs.files import write_text
+from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model, evaluate_run
 from fewstep.runs.page import page, table
 
@@ -29,10 +31,9 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     steps = max(first.inner_steps, *(row["inner_steps"] for rows in judged.values() for row in rows))
     parts = [
         f"<h1>{html.escape(' and '.join(models))} on {html.escape(first.run.experiment.tasks)}</h1>",
-        "<h2>Error on unseen tasks</h2>",
+        "<h2>Score on unseen tasks</h2>",
         _scores(judged),
-        f"<h2>Unseen tasks, before and after {steps} steps</h2>",
-        plots.adaptation(models, steps=steps),
+        *(_episodes(models, steps) if first.run.experiment.has_images else _curves(models, steps)),
         "<h2>Training</h2>",
         plots.training(models),
     ]
@@ -43,18 +44,36 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     return path
 
 
+def _curves(models: dict[str, Model], steps: int) -> list[str]:
+    return [f"<h2>Unseen tasks, before and after {steps} steps</h2>", plots.adaptation(models, steps=steps)]
+
+
+def _episodes(models: dict[str, Model], steps: int) -> list[str]:
+    parts = [f"<h2>Unseen tasks</h2><p>{EXPLANATION}</p>"]
+    for name, model in models.items():
+        ways, shots = trained_ways(model.run.experiment) or 0, model.run.experiment.shots
+        parts += [f"<h3>{html.escape(name)}</h3>", episodes_html(example_episodes(model, ways, shots, steps))]
+    return parts
+
+
 def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     rows = next(iter(judged.values()))
-    head = ["", *(f"after {row['inner_steps']} steps" for row in rows)]
+    head = ["", *(f"after {row['inner_steps']} steps{_by(row)}" for row in rows)]
     body = [[name, *(f"{row['mean']:.3f} ± {row['interval95']:.3f}" for row in mine)] for name, mine in judged.items()]
     first = rows[0]
-    note = (
-        f"{first['metric']} on {first['n_tasks']} tasks of {first['shots']} shots; ± is the 95 % interval over tasks."
-    )
+    size = f"{first['ways']} ways and {first['shots']} shots" if "ways" in first else f"{first['shots']} shots"
+    note = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95 % interval over tasks."
     return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
 
 
+def _by(row: dict[str, Any]) -> str:
+    """Whose statistics a row was normalised by, where that was a choice."""
+    return {"transductive": ", statistics of the query", "support": ", of the support"}.get(row.get("norm", ""), "")
+
+
 def _inside(model: Model) -> list[str]:
+    if model.built.rule is None:
+        return ["<p>This learner takes no inner steps, and so has neither metric nor mask.</p>"]
     report = inspect(model.built.network.layers, model.metas[0])
     if all(layer.probabilities is None and layer.singular_values is None for layer in report.layers):
         return ["<p>This rule learns neither metric nor mask: a task moves every weight, in the plain metric.</p>"]
@@ -76,7 +95,12 @@ def _settings(models: dict[str, Model]) -> str:
     body = []
     for name, model in models.items():
         experiment = model.run.experiment
-        plain = {field.name: field.default for field in dataclasses.fields(Experiment)}
-        given = [f"{key}={value}" for key, value in dataclasses.asdict(experiment).items() if value != plain[key]]
+        plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks)) | {"classes": experiment.classes}
+        names = ("method", "tasks")
+        given = [
+            f"{key}={value}"
+            for key, value in dataclasses.asdict(experiment).items()
+            if value != plain[key] or key in names
+        ]
         body.append([name, model.step, ", ".join(given)])
     return table(["", "steps", "settings other than the defaults"], body)

@@ -78,16 +78,7 @@ def _train(
     lost: set[int] = set()
     progress.begin(first, experiment.steps)
     tasks = built.training
-    held_out = built.problem.tasks(experiment.shots, experiment.queries, "validation")
-    # Validation tasks come from a seed of their own: the same set for every seed that is trained.
-    validate = make_validate(
-        built.learner,
-        held_out,
-        built.problem.validation,
-        n_tasks=experiment.validation_tasks,
-        inner_steps=inner_steps(experiment),
-        seed=0,
-    )
+    validate, held_out = validation(built)
     with _signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
@@ -115,7 +106,7 @@ def _train(
                 seed=run.seeds,
                 log_every=experiment.log_every,
                 validate=validate,
-                validation_data=held_out.data,
+                validation_data=held_out,
                 validate_every=experiment.validate_every,
                 patience=experiment.patience,
                 state=state,
@@ -128,6 +119,25 @@ def _train(
         run.save(trained.state)
     step = int(trained.state.step)
     return Outcome(trained.state, step, bool(stopped) and step < experiment.steps, bool(stopped))
+
+
+def validation(built: Built) -> tuple[Callable[[TrainState, Any], tuple[TrainState, Any]], Any]:
+    """The compiled validation of an experiment, and the data of its tasks.
+
+    The tasks come from a seed of their own: the same set for every seed that is trained.
+    """
+    experiment = built.experiment
+    ways = experiment.validation_ways
+    tasks = built.problem.tasks(experiment.shots, experiment.queries, "validation", ways)
+    validate = make_validate(
+        built.make(ways) if ways else built.learner,
+        tasks,
+        built.problem.validation,
+        n_tasks=experiment.validation_tasks,
+        inner_steps=inner_steps(experiment),
+        seed=0,
+    )
+    return validate, tasks.data
 
 
 def _lost(run: Run, row: Row) -> set[int]:

@@ -1,0 +1,104 @@
+"""Photographs: CIFAR-FS, and miniImageNet, which is the lower part of Table 3 of the MT-net paper."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fewstep.reproduce._curves_of_images import figures
+from fewstep.reproduce._images import LEGEND, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+
+Published = dict[str, dict[tuple[int, int], tuple[float, float | None]]]
+# CIFAR-FS: Bertinetto et al., 2019, conv4. miniImageNet: Table 3 of the MT-net paper, and for 5 shots the methods' own.
+CIFAR_FS: Published = {
+    "MAML": {(5, 1): (0.589, 0.019), (5, 5): (0.715, 0.010)},
+    "prototypes": {(5, 1): (0.555, 0.007), (5, 5): (0.720, 0.006)},
+}
+MINI: Published = {
+    "MT-net": {(5, 1): (0.5170, 0.0184)},
+    "T-net": {(5, 1): (0.5086, 0.0182)},
+    "MAML": {(5, 1): (0.4870, 0.0184), (5, 5): (0.6311, 0.0092)},
+    "Meta-SGD": {(5, 1): (0.5047, 0.0187), (5, 5): (0.6403, 0.0094)},
+    "prototypes": {(5, 1): (0.4942, 0.0078), (5, 5): (0.6820, 0.0066)},
+    "matching": {(5, 1): (0.4356, 0.0084), (5, 5): (0.5531, 0.0073)},
+    "neighbour": {(5, 1): (0.4108, 0.0070), (5, 5): (0.5104, 0.0065)},
+    "fine-tuning": {(5, 1): (0.2886, 0.0054), (5, 5): (0.4979, 0.0079)},
+}
+RULES = {"MT-net": "mtnet", "T-net": "tnet", "MAML": "maml", "Meta-SGD": "meta_sgd"}
+LEARNERS = {"prototypes": "prototypes", "matching": "matching", "neighbour": "neighbour", "fine-tuning": "finetune"}
+WAYS, QUERIES, STEPS = 5, 15, 10  # of every test
+INNER = (5, 10, 20)
+
+
+def _cells(tasks: str, usual: tuple[int, ...], inner: dict[str, Any]) -> Callable[[Scale], list[Cell]]:
+    def cells(scale: Scale) -> list[Cell]:
+        made = []
+        for shots in scale.shots or usual:
+            made += [_rule(scale, tasks, label, method, shots, inner) for label, method in RULES.items()]
+            made += [_learner(scale, tasks, label, method, shots) for label, method in LEARNERS.items()]
+        return made
+
+    return cells
+
+
+def _rule(scale: Scale, tasks: str, label: str, method: str, shots: int, inner: dict[str, Any]) -> Cell:
+    """As in the papers: 32 filters, 4 tasks a step, 15 queries a class in training too."""
+    experiment = image_experiment(
+        scale, method, tasks, ways=WAYS, shots=shots, queries=QUERIES, meta_batch=4, filters=32, **inner
+    )
+    return _cell(scale, method, label, shots, experiment, (STEPS,) if scale.quick else INNER)
+
+
+def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int) -> Cell:
+    """Prototypes train with more ways than they are tested with, as in their paper; the rest as they are tested."""
+    ways = {1: 30, 5: 20}.get(shots, 20) if method == "prototypes" and not scale.quick else WAYS
+    least = {"ways": ways, "validation_ways": WAYS if ways != WAYS else None}
+    experiment = image_experiment(scale, method, tasks, shots=shots, queries=QUERIES, meta_batch=2, **least)
+    steps = (STEPS,) if method == "finetune" and scale.quick else INNER if method == "finetune" else (0,)
+    return _cell(scale, method, label, shots, experiment, steps)
+
+
+def _cell(scale: Scale, method: str, label: str, shots: int, experiment: Any, steps: tuple[int, ...]) -> Cell:
+    return Cell(f"{method}-{shots}shot", label, {}, experiment, steps, tests=((WAYS, shots, QUERIES),))
+
+
+def _rows(published: Published) -> Callable[[list[Cell], list[Judged]], list[Row]]:
+    def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
+        return [
+            row
+            for cell, found in zip(cells, judged, strict=True)
+            for row in accuracy_rows(cell, found, published.get(cell.label, {}), {WAYS: STEPS})
+        ]
+
+    return rows
+
+
+def _study(name: str, title: str, protocol: str, reading: str, cells: Any, published: Published) -> Study:
+    return Study(
+        name, title, protocol, reading, LEGEND, cells, _rows(published), figures, cost=cost_rows,
+        scale=Scale(seeds=1, steps=40_000, paper_steps=0),
+        quick=Scale(seeds=1, steps=40, n_tasks=20, quick=True, paper_steps=0),
+        by_row=True, pages=episode_pages,
+    )  # fmt: skip
+
+
+_COMMON = (
+    "conv4 with 2x2 pooling, 32 filters for the rules and 64 for the rest; 600 test tasks of 5 ways with 15 queries a "
+    "class, 10 inner steps at test. Training is ours: Adam at 0.002 falling to 0 by a cosine, 4 tasks a step, 15 "
+    "queries a class"
+)
+CIFAR_STUDY = _study(
+    "cifar-fs",
+    "CIFAR-FS",
+    f"{_COMMON}, two inner steps of 0.4 on the mean cross entropy.",
+    "Published: MAML and prototypes with conv4 as given by Bertinetto et al., ICLR 2019. There is none for MT-net.",
+    _cells("cifar-fs", (1, 5), {"inner_steps": 2, "inner_lr": 0.4}),
+    CIFAR_FS,
+)
+MINI_STUDY = _study(
+    "miniimagenet",
+    "miniImageNet: Table 3 of the MT-net paper",
+    f"{_COMMON}, 5 inner steps of 0.05 on the mean cross entropy (0.01 in the paper, which sums over the classes).",
+    "Lee & Choi, ICML 2018, section 6.4. The images cannot be downloaded freely: name their folder with --images.",
+    _cells("miniimagenet", (1,), {"inner_steps": 5, "inner_lr": 0.05}),
+    MINI,
+)

@@ -1,0 +1,48 @@
+"""Support and query sets of images from files: folders or zips, for `fewstep adapt`."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+from fewstep.data._decode import SUFFIXES, decode
+from fewstep.data._tree import open_tree, read_tree
+
+
+class Pictures(NamedTuple):
+    """Images as numbers from 0 to 1, with the name of the class or file of each."""
+
+    x: np.ndarray
+    names: list[str]
+
+
+def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
+    """The images of a folder or zip with one folder a class; each is named by its class."""
+    with open_tree(path) as tree:
+        made = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
+    if len(made) < 2:
+        raise FewstepError(f"{path} has one class. A support set needs at least two, each in a folder of its own.")
+    names = [label for label, some in made.items() for _ in some]
+    return Pictures(_numbers(np.concatenate(list(made.values())), invert), names)
+
+
+def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
+    """An image, or all images in a folder, each named by its file."""
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.lower().endswith(SUFFIXES))
+    if not files:
+        raise FewstepError(f"{path} holds no image ({', '.join(SUFFIXES)}). Give an image, or a folder of images.")
+    try:
+        made = [decode(file.read_bytes(), str(file), image[0], _mode(image)).pixels for file in files]
+    except OSError as error:
+        raise FewstepError(f"Cannot read {path}: {error.strerror or error}.") from None
+    return Pictures(_numbers(np.stack(made), invert), [str(file) for file in files])
+
+
+def _mode(image: tuple[int, ...]) -> str:
+    return "L" if image[2] == 1 else "RGB"
+
+
+def _numbers(pixels: np.ndarray, invert: bool) -> np.ndarray:
+    x = pixels.astype(np.float32) / 255
+    return 1 - x if invert else x
