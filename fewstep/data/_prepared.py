@@ -46,7 +46,7 @@ def _traits(path: Path) -> list[Any]:
 
 def _read(path: Path) -> ImageSet | None:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             return ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made again
         return None

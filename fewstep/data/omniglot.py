@@ -64,8 +64,8 @@ def _from_packed(folder: Path, size: int) -> dict[str, np.ndarray]:
             rows = list(csv.DictReader(file))
         for part in PARTS:
             names = [f"{row['alphabet']}/{row['character']}" for row in rows if row["split"] == part]
-            with np.load(folder / f"{part}.npz", allow_pickle=False) as file:
-                characters = file["images"]
+            with (folder / f"{part}.npz").open("rb") as content, np.load(content, allow_pickle=False) as packed:
+                characters = packed["images"]
             for number, (name, drawings) in enumerate(zip(names, characters, strict=True)):
                 made[name] = np.stack([shrink(Image.fromarray(np.uint8(255) * paper), size) for paper in drawings])
                 _places.progress(f"reading {part}", number + 1, len(names))

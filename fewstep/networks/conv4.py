@@ -14,8 +14,6 @@ from fewstep.networks.mlp import dense
 from fewstep.networks.normalisation import check_mode, normalise
 
 Params = dict[str, dict[str, Array]]
-_BLOCKS = tuple(f"conv_{number}" for number in range(4))
-_NORMS = tuple(f"norm_{number}" for number in range(4))
 
 
 def conv4(
@@ -23,6 +21,7 @@ def conv4(
     outputs: int | None = 5,
     *,
     filters: int = 64,
+    blocks: int = 4,
     pool: bool = False,
     average: bool = True,
     norm: str = "transductive",
@@ -36,25 +35,27 @@ def conv4(
     filters=32, pool=True, average=False)`.
 
     **Arguments:** height, width and channels of the `image`; `outputs`, or `None` for a network without the linear
-    layer, which gives features; `pool` halves the image by 2x2 max-pooling instead of by a stride of 2; `average`
-    takes the mean of the last map instead of all of it; `norm` is a mode of `normalise`; its shift, and its scale
-    if there is one, are meta-learned and not adapted unless `adapt_norm`; `start`: kernels as of He and a small linear
-    layer, or as in the MT-net code, Xavier's and, after an average, a linear layer of deviation 1.
+    layer, which gives features; `blocks`, if they shall not be four; `pool` halves the image by 2x2 max-pooling instead
+    of by a stride of 2; `average` takes the mean of the last map instead of all of it; `norm` is a mode of `normalise`;
+    its shift, and its scale if there is one, are meta-learned and not adapted unless `adapt_norm`; `start`: kernels as
+    of He and a small linear layer, or as in the MT-net code, Xavier's and, after an average, a linear layer of
+    deviation 1.
 
     **Returns:** a `Network` that applies a metric in the cheaper of its two forms.
     """
     check_mode(norm)
-    size = _last_map(image, pool)
+    names, norms = ([f"{kind}_{number}" for number in range(blocks)] for kind in ("conv", "norm"))
+    size = _last_map(image, pool, blocks)
     features = filters if average else filters * math.prod(size)
-    if min(*image, filters, features, 1 if outputs is None else outputs) < 1:
+    if min(*image, *size, filters, blocks, 1 if outputs is None else outputs) < 1:
         raise FewstepError(
-            f"conv4 of images {image} with {filters} filters and {outputs} outputs: each must be at least 1, and four "
-            "halvings must leave something of the image (16 pixels with pooling)."
+            f"conv4 of images {image} with {blocks} blocks of {filters} filters and {outputs} outputs: each must be at "
+            f"least 1, and {blocks} halvings must leave something of the image ({2**blocks} pixels with pooling)."
         )
 
     def init(key: Key[Array, ""]) -> Params:
-        keys, params, units = jax.random.split(key, 5), {}, image[2]
-        for number, (block, layer) in enumerate(zip(_BLOCKS, _NORMS, strict=True)):
+        keys, params, units = jax.random.split(key, blocks + 1), {}, image[2]
+        for number, (block, layer) in enumerate(zip(names, norms, strict=True)):
             params[block] = {
                 "kernel": _kernel(keys[number], (3, 3, units, filters), start),
                 "bias": jnp.zeros(filters),
@@ -62,7 +63,7 @@ def conv4(
             params[layer] = {"shift": jnp.zeros(filters)} | ({"scale": jnp.ones(filters)} if scale else {})
             units = filters
         if outputs is not None:
-            kernel = _head(keys[4], (features, outputs), start, average)
+            kernel = _head(keys[blocks], (features, outputs), start, average)
             params["dense"] = {"kernel": kernel, "bias": jnp.zeros(outputs)}
         return params
 
@@ -70,7 +71,7 @@ def conv4(
         if x.shape[1:] != image:
             raise FewstepError(f"x has rows of shape {x.shape[1:]}; this network takes images of shape {image}.")
         seen = []
-        for number, (block, layer) in enumerate(zip(_BLOCKS, _NORMS, strict=True)):
+        for number, (block, layer) in enumerate(zip(names, norms, strict=True)):
             x = _convolution(params[block], x, 1 if pool else 2)
             x, statistics = normalise(x, params[layer], norm, weight, state[number] if state else None)
             x = jax.nn.relu(x)
@@ -79,12 +80,9 @@ def conv4(
         x = x.mean(axis=(1, 2)) if average else x.reshape(x.shape[0], -1)
         return x if outputs is None else dense(params["dense"], x), tuple(seen) if norm == "support" else ()
 
-    names = [*_BLOCKS, *(["dense"] if outputs is not None else [])]
-    layers = []
-    for name, axis in zip(names, (3, 3, 3, 3, 1), strict=False):
-        width = filters if name != "dense" else outputs or 0
-        layers.append(Layer(name, width, (Leaf(f"{name}/kernel", (axis,)), Leaf(f"{name}/bias", (0,))), literal=True))
-    paths = [f"{layer}/{leaf}" for layer in _NORMS for leaf in ("shift", *(["scale"] if scale else []))]
+    layers = [_layer(name, 3, filters) for name in names]
+    layers += [] if outputs is None else [_layer("dense", 1, outputs)]
+    paths = [f"{layer}/{leaf}" for layer in norms for leaf in ("shift", *(["scale"] if scale else []))]
     why = "neither kernel nor bias of a linear layer (part of a normalisation)"
     rest = tuple(Layer(path, 0, (Leaf(path, ()),), why) for path in paths)
     return Network(init, apply, (*layers, *rest), () if adapt_norm else tuple(paths))
@@ -108,9 +106,13 @@ def _pooled(x: Array) -> Array:
     return patches(x, (2, 2), (2, 2), "VALID").max(axis=(3, 4))
 
 
-def _last_map(image: tuple[int, int, int], pool: bool) -> tuple[int, int]:
+def _layer(name: str, axis: int, width: int) -> Layer:
+    return Layer(name, width, (Leaf(f"{name}/kernel", (axis,)), Leaf(f"{name}/bias", (0,))), literal=True)
+
+
+def _last_map(image: tuple[int, int, int], pool: bool, blocks: int) -> tuple[int, int]:
     high, wide = image[:2]
-    for _ in range(4):
+    for _ in range(blocks):
         high, wide = (high // 2, wide // 2) if pool else (-(-high // 2), -(-wide // 2))
     return high, wide
 

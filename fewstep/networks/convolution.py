@@ -46,15 +46,16 @@ def patches(
     if isinstance(padding, str):
         padding = jax.lax.padtype_to_pads(x.shape[1:3], size, strides, padding)
     x = jnp.pad(x, ((0, 0), *padding, (0, 0)))
-    high, wide = ((x.shape[n + 1] - size[n]) // strides[n] + 1 for n in (0, 1))
+    # First along the width, then along the height: three and three slices instead of nine, which compile in less time.
+    x = jnp.concatenate([_every(x, 2, start, size[1], strides[1]) for start in range(size[1])], axis=-1)
+    x = jnp.concatenate([_every(x, 1, start, size[0], strides[0]) for start in range(size[0])], axis=-1)
+    return x.reshape(*x.shape[:3], *size, -1)
 
-    def seen(row: int, column: int) -> Array:
-        """The pixel at one place of the kernel, wherever the kernel stands."""
-        rows = slice(row, row + (high - 1) * strides[0] + 1, strides[0])
-        return x[:, rows, column : column + (wide - 1) * strides[1] + 1 : strides[1]]
 
-    every = [seen(row, column) for row in range(size[0]) for column in range(size[1])]
-    return jnp.concatenate(every, axis=-1).reshape(x.shape[0], high, wide, *size, x.shape[-1])
+def _every(x: Array, axis: int, start: int, size: int, stride: int) -> Array:
+    """What one place of the kernel sees along an axis, wherever the kernel stands."""
+    count = (x.shape[axis] - size) // stride + 1
+    return jax.lax.slice_in_dim(x, start, start + (count - 1) * stride + 1, stride, axis)
 
 
 def conv_general_dilated(

@@ -9,14 +9,15 @@ from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
 
 LEGEND = (
     "± is the 95 % interval over the test tasks. A row meets the paper unless it is lower by more than the 95 % "
-    "interval of the difference. Statistics of the query: transductive, as in the papers; of the support: no query sees another."
+    "interval of the difference. Statistics of the query: transductive, as in the papers; of the support: no query "
+    "sees another."
 )
 
 
 def image_experiment(scale: Scale, method: str, tasks: str, **options: Any) -> Experiment:
     """An experiment of this scale on images; 40 validations draw its curve, in a quick run 4."""
     every = max(1, scale.steps // (4 if scale.quick else 40))
-    small = {"validation_tasks": 20, "filters": 16} if scale.quick else {}
+    small: dict[str, Any] = {"validation_tasks": 10, "filters": 8, "blocks": 2, "image_size": 28} if scale.quick else {}
     sizes = {"seed": scale.seed, "seeds": scale.seeds, "steps": scale.steps}
     return Experiment(method, tasks, log_every=every, validate_every=every, **(sizes | options | small))
 

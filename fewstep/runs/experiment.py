@@ -120,7 +120,9 @@ class Experiment:
     split_seed: Annotated[int | None, NO_HINT] = None
     """Seed of the split of a folder's classes, 64 : 16 : 20 of a hundred (default: 0)."""
     filters: Annotated[int | None, NO_HINT] = None
-    """Filters of each of the four convolutions (default: 64)."""
+    """Filters of each of the convolutions (default: 64)."""
+    blocks: Annotated[int | None, NO_HINT] = None
+    """Blocks of the network, each halving the image (default: 4)."""
     down: Annotated[Literal["stride", "pool"] | None, NO_HINT] = None
     """How a block halves the image (default: omniglot stride; others pool)."""
     head: Annotated[Literal["average", "flatten"] | None, NO_HINT] = None
@@ -147,6 +149,7 @@ class Experiment:
             "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
             "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
             "patience": 1, "order": 0, "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
+            "blocks": 1,
         }  # fmt: skip
         for name, low in least.items():
             value = getattr(self, name)

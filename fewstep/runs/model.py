@@ -50,7 +50,8 @@ class Model(NamedTuple):
 def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -> Model:
     """Loads a run: its `last` parameters, or those that were `best` on the validation tasks.
 
-    **Arguments:** the run's folder, or the name of a model that comes with the package; `draw` replaces the way masks are drawn (`sample`, `expected`, `threshold`).
+    **Arguments:** the run's folder, or the name of a model that comes with the package; `draw`
+    replaces the way masks are drawn (`sample`, `expected`, `threshold`).
 
     Example::
 

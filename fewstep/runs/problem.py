@@ -17,8 +17,8 @@ from fewstep.tasks import IMAGES, TASKS, all_classes, images
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
 _OF_CURVES = (*_CURVES, "hidden")
 _OF_IMAGES = (
-    "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "down", "head",
-    "norm", "norm_scale",
+    "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "blocks", "down",
+    "head", "norm", "norm_scale",
     "adapt_norm", "start",
 )  # fmt: skip
 _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
@@ -98,6 +98,7 @@ def _images(experiment: Experiment) -> Problem:
             image,
             outputs,
             filters=given.filters or 64,
+            blocks=given.blocks or 4,
             pool=(given.down or ("stride" if plain else "pool")) == "pool",
             average=(given.head or ("average" if plain else "flatten")) == "average",
             norm=norm or given.norm or "transductive",

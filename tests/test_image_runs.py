@@ -1,0 +1,265 @@
+"""Runs on images as a user types them: a folder, other ways, learners, adapting to pictures, reproductions."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fewstep import Experiment, FewstepError, data
+from fewstep.cli import main
+from fewstep.reproduce import STUDIES
+from fewstep.runs import load, open_run, scores, write_report
+from fewstep.runs.build import build
+from fewstep.runs.shipped import read_about, read_meta, shipped
+
+pytestmark = pytest.mark.xdist_group("images")  # what one test trains, others use
+PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+SIZES = ("--queries", "2", "--validation-tasks", "4")
+TRAIN = ("train", "anil", "--steps", "4", "--validate-every", "2", "--log-every", "2", "--meta-batch", "2")
+SMALL = (
+    "--ways",
+    "3",
+    "--filters",
+    "4",
+    "--blocks",
+    "1",
+    "--image-size",
+    "16",
+    "--queries",
+    "2",
+    "--validation-tasks",
+    "4",
+)
+
+
+def bars(number, turn=0):
+    """A class that a small network can tell: stripes of its own width and brightness."""
+    image = np.zeros((16, 16, 3), np.uint8)
+    image[:, turn :: 2 + number % 4] = 60 + 9 * number
+    return np.rot90(image) if number % 2 else image
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder of twenty classes with six images each, in a place of its own for what is prepared."""
+    home = tmp_path_factory.mktemp("photos")
+    os.environ["FEWSTEP_CACHE"] = str(home / "cache")
+    for number in range(20):
+        (home / "images" / f"c{number:02d}").mkdir(parents=True)
+        for turn in range(6):
+            Image.fromarray(bars(number, turn % 3)).save(home / "images" / f"c{number:02d}" / f"{turn}.png")
+    yield home / "images"
+    del os.environ["FEWSTEP_CACHE"]
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "x"
+    assert main([*TRAIN, f"folder:{photos}", *SMALL, *SIZES, "--run", str(path), "--no-report"]) == 0
+    models = {"anil": load(path)}
+    write_report(path / "report.html", models, scores(models, steps=(0, 1), n_tasks=4))
+    return path
+
+
+def output(capsys, *args):
+    try:
+        code = main([str(arg) for arg in args])
+    except SystemExit as ended:
+        code = ended.code
+    return code, *capsys.readouterr()
+
+
+def test_a_run_on_a_folder_keeps_its_split_and_shows_episodes(run, photos):
+    classes = open_run(run).experiment.classes
+    assert {part: len(some) for part, some in classes.items()} == {"train": 13, "validation": 3, "test": 4}
+    page = (run / "report.html").read_text()
+    assert page.count("data:image/png;base64") == 4 * 6
+    assert "statistics of the query" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_split_stays_when_the_folder_grows(run, photos, capsys):
+    (photos / "c99").mkdir()
+    Image.fromarray(bars(3)).save(photos / "c99" / "0.png")
+    before = open_run(run).experiment.classes
+    code, out, err = output(capsys, *TRAIN, f"folder:{photos}", *SMALL, *SIZES, "--run", run, "--no-report", "--json")
+    (photos / "c99" / "0.png").unlink()
+    (photos / "c99").rmdir()
+    assert (code, json.loads(out)["step"]) == (0, 4), err
+    assert open_run(run).experiment.classes == before
+
+
+def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
+    code, out, _ = output(capsys, "eval", run, "--ways", 2, "--inner-steps", 1, "--n-tasks", 4, "--json")
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    assert [(row["ways"], row["norm"], row["transductive"], row["metric"]) for row in rows] == [
+        (2, "transductive", True, "accuracy"), (2, "support", False, "accuracy"),
+    ]  # fmt: skip
+    assert all(0 <= row["mean"] <= 1 for row in rows)
+    code, _, err = output(capsys, "eval", run, "--ways", 4)
+    assert code == 2
+    assert "--ways is 4 and the network has 3 outputs" in err
+
+
+def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tmp_path, capsys):
+    command = ("train", "prototypes", f"folder:{photos}", *SMALL, *SIZES, "--steps", 1, "--no-report")
+    assert output(capsys, *command, "--run", tmp_path / "p")[0] == 0
+    code, out, _ = output(capsys, "eval", tmp_path / "p", "--ways", 4, "--n-tasks", 3, "--json")
+    assert code == 0
+    assert [(row["ways"], row["inner_steps"]) for row in json.loads(out)["rows"]] == [(4, 0), (4, 0)]
+
+
+def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys):
+    support = tmp_path / "known"
+    for name in ("c00", "c01"):
+        (support / name).mkdir(parents=True)
+        (support / name / "a.png").write_bytes((photos / name / "0.png").read_bytes())
+    code, out, _ = output(capsys, "adapt", run, "--support", support, "--query", photos / "c00")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["image"] for row in rows] == sorted(str(p) for p in (photos / "c00").iterdir())
+    assert {row["prediction"] for row in rows} <= {"c00", "c01"}
+    for row in rows:
+        assert abs(float(row["probability of c00"]) + float(row["probability of c01"]) - 1) < 1e-3
+    code, out, _ = output(capsys, "adapt", run, "--support", support, "--query", photos / "c00" / "0.png", "--json")
+    assert (code, len(json.loads(out)["prediction"])) == (0, 1)
+    (support / "c01" / "a.png").unlink()
+    assert "needs at least two" in output(capsys, "adapt", run, "--support", support, "--query", photos / "c00")[2]
+    assert "holds no image" in output(capsys, "adapt", run, "--support", photos, "--query", support / "c01")[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"method": "prototypes", "tasks": "sinusoid"}, "needs classes of images"),
+        ({"method": "prototypes", "inner_lr": 0.1}, "--inner-lr does not apply"),
+        ({"method": "mtnet", "hidden": (4,)}, "--hidden does not apply"),
+        ({"method": "mtnet", "order": 2}, "--order does not apply"),
+        ({"method": "mtnet", "full_context": True}, "--full-context does not apply"),
+        ({"method": "mtnet", "colour": "grey"}, "--colour does not apply"),
+        ({"method": "mtnet", "tasks": "sinusoid", "ways": 5}, "--ways does not apply"),
+        ({"method": "mtnet", "tasks": "omniglott"}, "Did you mean 'omniglot'"),
+        ({"method": "prototype"}, "Did you mean 'prototypes'"),
+        ({"method": "mtnet", "norm": "transductive", "image_size": 0}, "--image-size is 0"),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(given, said):
+    with pytest.raises(FewstepError, match=said):
+        build(Experiment(**({"tasks": "omniglot"} | given)))
+
+
+def test_sizes_come_from_the_tasks():
+    sizes = lambda e: (e.steps, e.meta_batch, e.shots, e.queries)
+    assert sizes(Experiment("mtnet", "sinusoid")) == (60_000, 4, 10, 10)
+    assert sizes(Experiment("mtnet", "omniglot")) == (40_000, 32, 1, 1)
+    assert sizes(Experiment("prototypes", "cifar-fs")) == (40_000, 2, 1, 5)
+    kept = Experiment("mtnet", "folder:x", classes={"train": ("a",), "validation": ("b",), "test": ("c",)})
+    assert Experiment.from_json(kept.to_json()) == kept
+
+
+def test_thousands_of_steps_on_two_devices_do_not_stall(photos, tmp_path):
+    """One execution in flight: steps sent one by one to two devices on two cores starve each other's threads."""
+    command = [
+        sys.executable, "-m", "fewstep", "train", "anil", f"folder:{photos}", "--ways", "2", "--filters", "1",
+        "--image-size", "16", "--down", "stride", "--queries", "1", "--steps", "5000", "--meta-batch", "2",
+        "--devices", "2", "--chunk", "1", "--validate-every", "2500", "--validation-tasks", "2", "--log-every", "500",
+        "--no-report", "--run", str(tmp_path / "run"),
+    ]  # fmt: skip
+    done = subprocess.run(command, env=PLAIN, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "run").step == 5000
+
+
+@pytest.fixture(scope="module")
+def mini(photos, tmp_path_factory):
+    """A folder as of miniImageNet: images in one place, and the lists of Ravi & Larochelle."""
+    home = tmp_path_factory.mktemp("mini")
+    for part, numbers in (("train", range(5)), ("val", range(5)), ("test", range(5))):
+        lines = ["filename,label"]
+        for number in numbers:
+            for turn in range(16):
+                label = f"{part[0]}{number:08d}"
+                lines.append(f"{label}{turn:08d}.jpg,{label}")
+                Image.fromarray(bars(number, turn % 3)).save(home / f"{label}{turn:08d}.jpg")
+        (home / f"{part}.csv").write_text("\n".join(lines) + "\n")
+    return home
+
+
+def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ("reproduce", "miniimagenet", "--images", mini, "--quick", "--n-tasks", 3, "--out", out, "--json")
+    code, told, err = output(capsys, *command, "--only", "prototypes-1shot", "--budget", "4s")
+    assert code == 0, err
+    result = json.loads(told)
+    assert [row["setting"]["statistics"] for row in result["rows"]] == ["of the query", "of the support"]
+    assert result["rows"][0]["published"] == 0.4942
+    assert result["rows"][0]["steps"] >= 1
+    assert "--budget" in result["command"]
+    # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
+    shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "neighbour-1shot")
+    code, told, err = output(capsys, *command, "--only", "neighbour-1shot", "--resume", "--budget", "4s")
+    assert code == 0, err
+    assert {row["method"] for row in json.loads(told)["rows"]} == {"prototypes", "neighbour"}
+    assert "compiling" not in err
+    pages = {name: (out / name).read_text() for name in ("report.html", "episodes.html")}
+    assert "episodes.html" in pages["report.html"]
+    assert pages["episodes.html"].count("<table>") == 2 * 4
+    assert {p.name for p in (out / "figures").iterdir()} >= {"accuracy-by-time.png", "accuracy-by-time.csv"}
+    assert json.loads((out / "result.json").read_text())["cost"][0]["training_minutes"] > 0
+
+
+def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):
+    (tmp_path / "train.csv").write_text("filename,label\nn1.jpg,n\n")
+    for name in ("val", "test"):
+        (tmp_path / f"{name}.csv").write_text((mini / f"{name}.csv").read_text())
+    command = ("reproduce", "miniimagenet", "--quick", "--out", tmp_path / "out", "--images")
+    assert "has no n1.jpg" in output(capsys, *command, tmp_path)[2]
+    (tmp_path / "train.csv").write_text("other\n1\n")
+    code, _, err = output(capsys, *command, tmp_path, "--overwrite")
+    assert code == 2
+    assert "needs columns filename and label" in err
+    data._places._asked.clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("omniglot", "--budget", "soon"), "--budget is 'soon'. Give a time such as"),
+        (("omniglot", "--budget", "1m", "--steps", "5"), "both given"),
+        (("omniglot", "--images", "."), "--images does not apply"),
+        (("sinusoid", "--budget", "1m"), "--budget does not apply"),
+        (("omniglot", "--only", "mtnet-5way"), "Did you mean 'mtnet-5way-1shot'"),
+    ],
+)
+def test_mistakes_in_a_reproduction_of_images(given, said, capsys, tmp_path):
+    code, _, err = output(capsys, "reproduce", *given, "--out", tmp_path / "out")
+    assert code == 2
+    assert said in err
+
+
+def test_the_papers_rows_are_all_there():
+    names = lambda study, **scale: {cell.name for cell in study.cells(study.scale._replace(**scale))}
+    omniglot = names(STUDIES["omniglot"])
+    assert {f"{m}-{w}way-1shot" for m in ("mtnet", "tnet", "maml", "meta_sgd", "matching") for w in (5, 20)} <= omniglot
+    assert "prototypes-1shot" in omniglot
+    assert "mtnet-5way-5shot" in names(STUDIES["omniglot"], shots=(5,))
+    assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])
+
+
+def test_models_that_come_with_the_package():
+    for name in shipped():
+        experiment, step = read_about(name)
+        meta = read_meta(name, build(experiment))
+        assert step > 0
+        assert all(np.isfinite(leaf).all() for leaf in np.asarray(meta["weights"]["dense"]["kernel"]))
+        assert load(name).step == step
+    with pytest.raises(FewstepError, match="Unknown model"):
+        read_about("nothing")
