@@ -136,6 +136,12 @@ def test_a_part_that_is_too_long_is_dropped(home, tmp_path):
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
 
 
+def test_a_whole_part_is_taken_without_asking(home, tmp_path):
+    (tmp_path / "file.part").write_bytes(CONTENT)
+    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
+    assert Home.asked == []
+
+
 def test_other_bytes_are_not_taken(home, tmp_path):
     Home.ways = ["wrong"]
     with pytest.raises(FewstepError, match=f"other bytes.*instead of {MD5}"):
@@ -181,7 +187,7 @@ def test_a_disk_that_is_full_while_downloading_or_caching_is_said(home, tmp_path
         "from fewstep.data._download import download\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
         "data.on_progress(lambda *told: None, print)\n"
-        f"print(data.load('folder:{tmp_path}/images', size=6).images.shape)\n"
+        f"print(data.load('folder:{tmp_path}/images', 'all', size=6).images.shape)\n"
         f"try: download('{home}/file', Path('{tmp_path}/file'), '{MD5}')\n"
         "except data._load.FewstepError as error: print(error)\n"
     )
@@ -309,9 +315,30 @@ def test_folders_named_by_their_split_are_taken_as_such(tmp_path):
     assert [len(some) for some in folder_classes(tmp_path / "images", 0, 2).values()] == [3, 2, 4]
 
 
+def test_folders_named_in_part_by_their_split_are_refused(tmp_path):
+    for part in ("train", "test"):
+        folder_of(tmp_path / "miniimagenet" / part, 6)
+    with pytest.raises(FewstepError, match="there must be just train, val and test"):
+        folder_classes(tmp_path / "miniimagenet", 0, 2)
+    data.look_in(tmp_path)
+    with pytest.raises(FewstepError, match="there must be just train, val and test"):
+        data.load("miniimagenet", size=6)
+
+
+def test_only_what_can_be_read_counts_as_here(tmp_path):
+    data.look_in(tmp_path)
+    for name in ("omniglot.zip", "miniimagenet.zip"):
+        (tmp_path / name).write_bytes(b"anything")
+    assert data.find("omniglot") is None
+    assert data.find("miniimagenet") is None
+    (tmp_path / "miniimagenet").mkdir()
+    (tmp_path / "miniimagenet" / "train.csv").write_text("filename,label\n")
+    assert data.find("miniimagenet") == tmp_path / "miniimagenet"
+
+
 def test_prepared_images_are_found_again_and_made_anew_when_files_change(tmp_path, places):
     path = folder_of(tmp_path / "images", 2)
-    load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", size=6))[1]
+    load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
     first = load()
     (kept,) = (places / "prepared").iterdir()
     stamp = kept.stat().st_mtime_ns
@@ -333,7 +360,7 @@ def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
             io.BytesIO()
         )
     )
-    made = data.load(f"folder:{path}", size=6, colour="grey")
+    made = data.load(f"folder:{path}", "all", size=6, colour="grey")
     assert made.images.shape == (11, 6, 6, 1)
     assert said == [
         f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in grey, "

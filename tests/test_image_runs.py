@@ -14,7 +14,9 @@ from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES
+from fewstep.reproduce import STUDIES, table_rows
+from fewstep.reproduce._figure import write_figure
+from fewstep.reproduce._run import command
 from fewstep.runs import load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
@@ -106,7 +108,8 @@ def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
     assert all(0 <= row["mean"] <= 1 for row in rows)
     code, _, err = output(capsys, "eval", run, "--ways", 4)
     assert code == 2
-    assert "--ways is 4 and the network has 3 outputs" in err
+    assert "A task has 4 classes and the network 3 outputs" in err
+    assert "--ways is 0" in output(capsys, "eval", run, "--ways", 0)[2]
 
 
 def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tmp_path, capsys):
@@ -115,6 +118,17 @@ def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tm
     code, out, _ = output(capsys, "eval", tmp_path / "p", "--ways", 4, "--n-tasks", 3, "--json")
     assert code == 0
     assert [(row["ways"], row["inner_steps"]) for row in json.loads(out)["rows"]] == [(4, 0), (4, 0)]
+    code, _, err = output(capsys, "inspect", tmp_path / "p")
+    assert code == 2
+    assert "no mask and no metric" in err
+
+
+def test_a_start_that_fails_leaves_no_folder_in_the_way(photos, tmp_path, capsys):
+    for wrong, said in ((("--queries", 9), "fewer images"), (("--validation-ways", 4), "4 classes")):
+        code, _, err = output(capsys, *TRAIN, f"folder:{photos}", *SMALL, *wrong, "--run", tmp_path / "x")
+        assert code == 2
+        assert said in err
+        assert not (tmp_path / "x").exists()
 
 
 def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys):
@@ -149,6 +163,9 @@ def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys)
         ({"method": "mtnet", "tasks": "omniglott"}, "Did you mean 'omniglot'"),
         ({"method": "prototype"}, "Did you mean 'prototypes'"),
         ({"method": "mtnet", "norm": "transductive", "image_size": 0}, "--image-size is 0"),
+        ({"method": "prototypes", "inner_steps": 0}, "--inner-steps does not apply"),
+        ({"method": "mtnet", "split_seed": 0}, "--split-seed does not apply"),
+        ({"method": "reptile"}, "--adapt-norm"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(given, said):
@@ -202,7 +219,7 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert [row["setting"]["statistics"] for row in result["rows"]] == ["of the query", "of the support"]
     assert result["rows"][0]["published"] == 0.4942
     assert result["rows"][0]["steps"] >= 1
-    assert "--budget" in result["command"]
+    assert "--budget 4s" in result["command"]
     # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
     shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "neighbour-1shot")
     code, told, err = output(capsys, *command, "--only", "neighbour-1shot", "--resume", "--budget", "4s")
@@ -214,6 +231,20 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert pages["episodes.html"].count("<table>") == 2 * 4
     assert {p.name for p in (out / "figures").iterdir()} >= {"accuracy-by-time.png", "accuracy-by-time.csv"}
     assert json.loads((out / "result.json").read_text())["cost"][0]["training_minutes"] > 0
+
+
+def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
+    study = STUDIES["cifar-fs"]
+    (cell,) = (cell for cell in study.cells(study.scale) if cell.name == "maml-5shot")
+    lost = {"seconds": 1.0, "steps_per_second": None, "diverged_at": 3, "diverged_seeds": 1, "errors": []}
+    lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0)], "episodes": []}
+    (row,) = study.rows([cell], [lost])
+    assert (row["verdict"], row["published"], row["mean"]) == ("diverged", 0.715, None)
+    assert "diverged" in table_rows([row])[0][2]
+    (figure,) = (figure for figure in study.figures([cell], [lost], {}) if figure.panels)
+    write_figure(tmp_path, figure, "")
+    assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
+    assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
 
 
 def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):

@@ -221,11 +221,17 @@ def test_flatten_and_unflatten_are_inverse_for_any_pytree(tree):
 def test_every_shape_of_perceptron_adapts(widths, shots, inputs, outputs):
     network = fewstep.networks.mlp(inputs, outputs, hidden=tuple(widths), std=0.5)
     each = learner(rules.mtnet(0.01), network)
-    meta = each.init(KEY)
     rng = np.random.default_rng(0)
     support = fewstep.batch(rng.normal(size=(shots, inputs)), rng.normal(size=(shots, outputs)))
-    adapted = each.adapt(meta, KEY, support, 1)
-    assert each.predict(meta, adapted, jnp.ones((2, inputs))).shape == (2, outputs)
+
+    def all_of_it():
+        meta = each.init(KEY)
+        adapted = each.adapt(meta, KEY, support, 1)
+        return meta, adapted, each.predict(meta, adapted, jnp.ones((2, inputs)))
+
+    meta, adapted, made = jax.jit(all_of_it)()
+    assert made.shape == (2, outputs)
+    assert jnp.isfinite(made).all()
     assert {path: leaf.shape for path, leaf in adapted.fast.items()} == {
         path: leaf.shape for path, leaf in fewstep._network.flatten(meta["weights"]).items()
     }

@@ -48,7 +48,7 @@ def test_a_run_holds_what_it_promises(finished):
     assert open_run(finished.path) == finished
 
 
-@pytest.mark.parametrize("stops", [[3, 20]])
+@pytest.mark.parametrize("stops", [[7]])
 def test_raising_the_step_limit_gives_the_bits_of_one_run(finished, tmp_path, stops):
     for limit in [*stops, 24]:
         run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))
@@ -304,14 +304,9 @@ def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):
 @pytest.mark.parametrize(
     "change",
     [
-        {"clip_value": 0.1},
-        {"clip_norm": 0.1},
-        {"schedule": "linear"},
-        {"method": "fomaml"},
-        {"method": "reptile"},
-        {"method": "maml", "inner_optimiser": "adam"},
-        {"method": "mtnet+rates", "inner_optimiser": "adam"},
-        {"remat": True, "inner_steps": 3},
+        {"method": "fomaml", "clip_value": 0.1, "schedule": "linear"},
+        {"method": "reptile", "clip_norm": 0.1},
+        {"method": "mtnet+rates", "inner_optimiser": "adam", "remat": True, "inner_steps": 3},
         {"devices": 2, "chunk": 1},
     ],
 )

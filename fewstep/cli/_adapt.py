@@ -49,6 +49,7 @@ class Adapt:
     """Print the predictions as JSON on stdout."""
 
     def __call__(self) -> int:
+        _show.watch_data(None)
         model = load(self.run)
         for note in model.notes:
             _show.say(note)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
+from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.inspection import LayerReport, Report, inspect
 from fewstep.runs import load
@@ -35,6 +36,8 @@ class Inspect:
         model = load(self.run, which=self.checkpoint)
         for note in model.notes:
             _show.say(note)
+        if model.built.rule is None:
+            raise FewstepError(f"{model.run.experiment.method} takes no inner steps: there is no mask and no metric.")
         report = inspect(model.built.network.layers, model.meta(self.seed))
         if self.json:
             _show.as_json({"run": str(self.run), "rule": model.run.experiment.method, **_plain(report)})

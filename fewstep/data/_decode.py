@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -37,12 +38,22 @@ def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
         raise FewstepError(
             f"{name} is not an image that can be read. Remove it, or replace it by a whole one."
         ) from None
-    except (OSError, SyntaxError, ValueError) as error:
-        if isinstance(error, FewstepError):
-            raise
-        raise FewstepError(
-            f"{name} is damaged: {str(error).splitlines()[0][:100]}. Remove it, or replace it by a whole one."
-        ) from None
+    except FewstepError:
+        raise
+    except Image.DecompressionBombError:
+        raise FewstepError(f"{name} has more than 50 million pixels. Make it smaller.") from None
+    except Exception as error:  # a damaged file raises whatever its decoder happens to stumble over
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
+        raise FewstepError(f"{name} is damaged: {reason}. Remove it, or replace it by a whole one.") from None
+
+
+def decode_file(path: Path, size: int, mode: str) -> np.ndarray:
+    """The pixels of an image file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FewstepError(f"Cannot read {path}: {error.strerror or error}.") from None
+    return decode(content, str(path), size, mode).pixels
 
 
 def shrink(image: Image.Image, size: int) -> np.ndarray:

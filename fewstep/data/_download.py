@@ -32,6 +32,9 @@ def download(url: str, target: Path, md5: str, *, pause: float = 1.0) -> Path:
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
+    if part.exists() and checksum(part) == md5:  # whole, but its process was ended before it got its name
+        _take(part, target, url, md5)
+        return target
     with locked(target.parent, f"Another process is downloading to {target.parent}. Wait for it."):
         for number in range(_TRIES):
             broken = _fetch(url, part)
@@ -79,33 +82,38 @@ def _fetch(url: str, part: Path) -> str | None:
         with _OPENER.open(request, timeout=_SECONDS) as answer:
             return _receive(answer, part, have)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == 416:  # the part is as long as the file, or longer
             part.unlink()
             return "the part that had come did not fit the file"
         return ("" if error.code >= 500 or error.code == 429 else "!") + f"the server answered {error.code}"
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        return str(getattr(error, "reason", error)) or type(error).__name__
+    except (http.client.HTTPException, OSError) as error:
+        return str(getattr(error, "reason", None) or error) or type(error).__name__
 
 
 def _receive(answer: Any, part: Path, have: int) -> str | None:
     rest = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
     have = have if rest else 0
-    length = int(answer.headers.get("Content-Length") or 0)
-    total, name = have + length, part.name.removesuffix(".part")
-    with writing(part), part.open("ab" if rest else "wb") as file:
+    told = answer.headers.get("Content-Length") or ""
+    total, name = have + (int(told) if told.isdigit() else 0), part.name.removesuffix(".part")
+    with writing(part):
+        file = part.open("ab" if rest else "wb")
+    with file:
         while True:
             try:
                 block = answer.read(_BLOCK)
-            except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            except (http.client.HTTPException, OSError) as error:
                 return f"it broke off after {have} bytes ({type(error).__name__})"
             if not block:
                 break
-            file.write(block)
+            with writing(part):
+                file.write(block)
+                file.flush()
             have += len(block)
             if have > _MOST:
                 return "!it is larger than 4 GB"
             _places.progress(f"downloading {name}", have, total)
-    return f"it broke off after {have} of {total} bytes" if length and have < total else None
+    return f"it broke off after {have} of {total} bytes" if told.isdigit() and have < total else None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -9,8 +9,8 @@ from fewstep.data import _places, _sources
 from fewstep.data._prepared import prepared
 from fewstep.data._set import SPLITS, ImageSet
 from fewstep.data.cifar import cifar_splits, read_cifar
-from fewstep.data.folder import folder_classes, listed_classes, read_folder, read_listed
-from fewstep.data.omniglot import omniglot_splits, read_omniglot
+from fewstep.data.folder import find_list, folder_classes, listed_classes, named_classes, read_folder, read_listed
+from fewstep.data.omniglot import OMNIGLOT_SIZES, omniglot_splits, read_omniglot
 
 Classes = dict[str, tuple[str, ...]]
 
@@ -27,16 +27,29 @@ def load(
     """The images of a split of some tasks, each `size` pixels high and wide.
 
     **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
-    `split` is `train`, `validation` or `test`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and
-    the `classes` of each split are for folders.
+    `split` is `train`, `validation`, `test` or `all`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and
+    the `classes` of each split are for folders (`pin` draws them; without, as by seed 0).
 
     **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`.
     """
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    if split not in (*SPLITS, "all"):
+        raise unknown("split", split, (*SPLITS, "all"))
     whole, parts = _whole(tasks, size, named, colour, str(_places.folders()), str(_places.given(tasks)))
-    parts = classes or parts
-    return whole.only(parts[split]) if parts else whole
+    if split == "all":
+        return whole
+    parts = classes or parts or folder_classes(_folder(tasks), 0, 2)
+    return whole.only(parts[split])
+
+
+def count(tasks: str, named: str | None = None, classes: Classes | None = None) -> int:
+    """The number of training classes, without reading images where the split is fixed."""
+    if classes:
+        return len(classes["train"])
+    if tasks == "omniglot" and (named or "vinyals") in OMNIGLOT_SIZES:
+        return OMNIGLOT_SIZES[named or "vinyals"]
+    if tasks in ("cifar-fs", "fc100"):
+        return len(cifar_splits(tasks)["train"])
+    return len(load(tasks, size=8, named=named).names)
 
 
 def pin(tasks: str, seed: int, ways: int) -> Classes | None:
@@ -69,8 +82,9 @@ def _imagenet(path: Path, size: int, how: dict[str, Any]) -> tuple[ImageSet, Cla
     """A user's part of ImageNet: folders train, val and test, or lists of files beside the images."""
     if (path / "train").is_dir():
         whole = prepared(path.name, [path], how, lambda: read_folder(path, size, "rgb"))
-        return whole, folder_classes(path, 0, 2)
-    return prepared(path.name, [path], how, lambda: read_listed(path, size)), listed_classes(path)
+        return whole, named_classes(path, whole.names)
+    lists = [find_list(path, part) for part in SPLITS]
+    return prepared(path.name, [path, *lists], how, lambda: read_listed(path, size)), listed_classes(path)
 
 
 def _folder(tasks: str) -> Path:

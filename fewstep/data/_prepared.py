@@ -1,9 +1,11 @@
 """Images as they were brought to size once, kept so that the next start is quick."""
 
+import contextlib
 import hashlib
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,8 +41,9 @@ def _traits(path: Path) -> list[Any]:
     for folder, folders, files in os.walk(path):
         folders.sort()
         for name in sorted(files):
-            status = os.stat(os.path.join(folder, name))
-            inside.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+            with contextlib.suppress(OSError):  # a link that leads nowhere
+                status = os.stat(os.path.join(folder, name))
+                inside.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return [str(path), inside.hexdigest()]
 
 
@@ -48,7 +51,14 @@ def _read(path: Path) -> ImageSet | None:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             return ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made again
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):  # not there, or damaged: made again
         return None
 
 
@@ -60,7 +70,8 @@ def _keep(path: Path, made: ImageSet) -> None:
             np.savez(file, images=made.images, starts=made.starts, counts=made.counts, names=np.asarray(made.names))
         new.replace(path)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
         _places.say(
             f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. Going on; they will be "
             "prepared again next time. Make room there, or name another folder with FEWSTEP_CACHE."

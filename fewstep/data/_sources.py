@@ -77,8 +77,8 @@ def get(name: str) -> list[Path]:
     if not wanted.files:
         raise FewstepError(
             f"{wanted.name} cannot be downloaded freely: its images belong to ImageNet (image-net.org, on request). If "
-            f"you have them: fewstep reproduce {wanted.name} --images FOLDER, or put them into a folder {wanted.name} "
-            "and name the folder above it with --data-dir."
+            f"you have them, put them into a folder {wanted.name} and name the folder above it with --data-dir; or, "
+            "for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
         )
     folder = _places.cache() / wanted.name
     return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in wanted.files]
@@ -128,8 +128,12 @@ def check(name: str) -> list[tuple[str, str]]:
 
 
 def _candidates(name: str, place: Path) -> list[Path]:
-    files = [place / file.name for file in SOURCES[name].files if len(SOURCES[name].files) == 1]
-    return [place / name, *(place / name / path.name for path in files), *files, place / f"{name}.zip", place]
+    if name == "omniglot":
+        return [place / name, place]
+    if name == "cifar100":
+        archive = SOURCES[name].files[0].name
+        return [place / name, place / name / archive, place / archive, place / "cifar100.zip"]
+    return [place / name]
 
 
 def _holds(name: str, path: Path) -> bool:
@@ -140,4 +144,7 @@ def _holds(name: str, path: Path) -> bool:
         pairs = [[path / f"{part}{ending}" for part in ("images_background", "images_evaluation")]
                  for ending in (".zip", ".npz", "")]  # fmt: skip
         return any(all(file.exists() for file in pair) for pair in pairs)
-    return path.is_dir() and path.name == name and any(entry.is_dir() for entry in path.iterdir())
+    if not path.is_dir():
+        return False
+    inside = list(path.iterdir())
+    return any(entry.is_dir() or entry.suffix == ".csv" for entry in inside)

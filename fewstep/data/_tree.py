@@ -39,6 +39,8 @@ def open_tree(path: Path) -> Iterator[Tree]:
             yield Tree(path, _classes(path, sorted(archive.namelist())), lambda name: _member(archive, name))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise FewstepError(f"{path} is damaged or not a zip: {error}. Get it again.") from None
+    except (RuntimeError, NotImplementedError, OSError) as error:  # encrypted, packed in an unknown way, not readable
+        raise FewstepError(f"Cannot read {path}: {error}.") from None
 
 
 def read_tree(tree: Tree, size: int, mode: str, what: str) -> dict[str, np.ndarray]:

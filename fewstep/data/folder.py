@@ -7,7 +7,7 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.data import _places
-from fewstep.data._decode import decode
+from fewstep.data._decode import decode_file
 from fewstep.data._set import SPLITS, ImageSet, make_set, split_classes
 from fewstep.data._tree import open_tree, read_tree
 
@@ -29,9 +29,8 @@ def folder_classes(path: Path, seed: int, ways: int) -> dict[str, tuple[str, ...
     """
     with open_tree(path) as tree:
         names = tuple(tree.classes)
-    tops = {name.split("/")[0] for name in names}
-    if tops <= _NAMES.keys() and {_NAMES[top] for top in tops} == set(SPLITS):
-        made = {part: tuple(n for n in names if _NAMES[n.split("/")[0]] == part) for part in SPLITS}
+    if {name.split("/")[0] for name in names} & {"train", "test"}:
+        made = named_classes(path, names)
     else:
         least = [max(ways, round(share * len(names))) for share in (_SHARES[1], 1 - sum(_SHARES))]
         made = split_classes(names, seed, (max(0, len(names) - sum(least)), least[0]))
@@ -41,6 +40,17 @@ def folder_classes(path: Path, seed: int, ways: int) -> dict[str, tuple[str, ...
             f"task: {' and '.join(short)}. Add classes, or use fewer --ways."
         )
     return made
+
+
+def named_classes(path: Path, names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The classes by the folder they lie in: train, val or test. Raises `FewstepError` if there are others."""
+    tops = {name.split("/")[0] for name in names}
+    if not tops <= _NAMES.keys() or {_NAMES[top] for top in tops} != set(SPLITS):
+        raise FewstepError(
+            f"{path} has the folders {', '.join(sorted(tops))}. Where some are named by their split, there must be "
+            "just train, val and test, each with a folder of images a class."
+        )
+    return {part: tuple(n for n in names if _NAMES[n.split("/")[0]] == part) for part in SPLITS}
 
 
 def read_listed(path: Path, size: int) -> ImageSet:
@@ -55,7 +65,7 @@ def read_listed(path: Path, size: int) -> ImageSet:
         file = next((p for p in (path / name, path / "images" / name, path / label / name) if p.exists()), None)
         if file is None:
             raise FewstepError(f"{path} has no {name}, which the lists name. The images are not complete.")
-        images.setdefault(label, []).append(decode(file.read_bytes(), str(file), size, "RGB").pixels)
+        images.setdefault(label, []).append(decode_file(file, size, "RGB"))
         _places.progress(f"reading {path.name}", number + 1, len(rows))
     return make_set({label: np.stack(some) for label, some in images.items()})
 
@@ -65,17 +75,25 @@ def listed_classes(path: Path) -> dict[str, tuple[str, ...]]:
     return {part: tuple(dict.fromkeys(label for _, label in _listed(path, part))) for part in SPLITS}
 
 
-def _listed(path: Path, part: str) -> list[tuple[str, str]]:
-    name = "val" if part == "validation" else part
-    places = [path, path.parent, *(folder / "splits" / "miniimagenet" for folder in _places.folders())]
-    for place in places:
-        if (place / f"{name}.csv").is_file():
-            with (place / f"{name}.csv").open(newline="") as file:
-                rows = [(row.get("filename"), row.get("label")) for row in csv.DictReader(file)]
-            if not rows or any(not a or not b for a, b in rows):
-                raise FewstepError(f"{place / name}.csv is not a list of images: it needs columns filename and label.")
-            return [(str(a), str(b)) for a, b in rows]
+def find_list(path: Path, part: str) -> Path:
+    """Where the list of a split is."""
+    name = f"{'val' if part == 'validation' else part}.csv"
+    for place in (path, path.parent, *(folder / "splits" / path.name for folder in _places.folders())):
+        if (place / name).is_file():
+            return place / name
     raise FewstepError(
-        f"There is no {name}.csv in {path} or above it. Put the lists train.csv, val.csv and test.csv there (columns "
+        f"There is no {name} in {path} or above it. Put the lists train.csv, val.csv and test.csv there (columns "
         "filename,label; github.com/twitter-research/meta-learning-lstm has them under data/miniImagenet)."
     )
+
+
+def _listed(path: Path, part: str) -> list[tuple[str, str]]:
+    file = find_list(path, part)
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            rows = [(row.get("filename"), row.get("label")) for row in csv.DictReader(lines)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FewstepError(f"Cannot read {file}: {error}.") from None
+    if not rows or any(not a or not b for a, b in rows):
+        raise FewstepError(f"{file} is not a list of images: it needs columns filename and label.")
+    return [(str(a), str(b)) for a, b in rows]

@@ -2,6 +2,7 @@
 
 import csv
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from fewstep.data._set import ImageSet, make_set, split_classes, splits
 from fewstep.data._tree import open_tree, read_tree
 
 PARTS = ("images_background", "images_evaluation")
+OMNIGLOT_SIZES = {"vinyals": 1028, "maml": 1100}  # training characters of each split
 _CHARACTERS = 1623
 _GURMUKHI = 42  # the characters of this alphabet from here on are test characters, the others training characters
 
@@ -69,6 +71,6 @@ def _from_packed(folder: Path, size: int) -> dict[str, np.ndarray]:
             for number, (name, drawings) in enumerate(zip(names, characters, strict=True)):
                 made[name] = np.stack([shrink(Image.fromarray(np.uint8(255) * paper), size) for paper in drawings])
                 _places.progress(f"reading {part}", number + 1, len(names))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise FewstepError(f"The npz files of Omniglot in {folder} are damaged: {error}. Get them again.") from None
     return made

@@ -16,14 +16,14 @@ def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
     data = []
     for cell, found in zip(cells, judged, strict=True):
         when = dict(map(tuple, found["times"]))
-        setting = f"{cell.experiment.ways or 5} ways, {cell.experiment.shots} shots in training"
+        setting = f"{cell.experiment.validation_ways or cell.experiment.ways or 5} ways, {cell.experiment.shots} shots"
         for point in found["training"]:
             if point["step"] in when:
                 right = 1 - sum(point["errors"]) / len(point["errors"])
                 data.append((setting, cell.label, when[point["step"]] / 60, right, point["step"]))
     return Figure(
         "accuracy-by-time", "Accuracy against training time",
-        "Accuracy on the validation classes, with the ways and inner steps of the training, against its wall time.",
+        "Accuracy on the validation classes, with the inner steps of the training, against its wall time.",
         _panels(data, "training time in minutes"), ("setting", "method", "minutes", "accuracy", "step"), data,
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ def _panels(data: list[tuple[Any, ...]], xlabel: str) -> list[Any]:
 
         def draw(ax: Any) -> None:
             for number, label in enumerate(dict.fromkeys(row[0] for row in mine)):
-                points = rows_of(mine, label)
+                points = [row for row in rows_of(mine, label) if row[1] is not None]
                 ax.plot([p[0] for p in points], [100 * p[1] for p in points], "o-", ms=3, label=label, **_line(number))
             ax.set(title=setting, xlabel=xlabel, ylabel="accuracy in %")
             ax.legend(fontsize=7)

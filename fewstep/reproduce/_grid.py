@@ -117,6 +117,7 @@ def _note_time(path: Path, step: int, seconds: float) -> None:
 def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:
     if diverged:
         lost: Judged = {"diverged_seeds": cell.experiment.seeds, "errors": [], "curves": [], "inside": []}
+        lost |= {"times": times(path), "episodes": []}
         return lost | {"training": _training(open_run(path))}
     model = load(path)
     if cell.tests:

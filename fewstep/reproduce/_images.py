@@ -13,6 +13,12 @@ LEGEND = (
     "sees another."
 )
 
+# What stands for a score where every seed of a training diverged.
+_LOST: Row = {
+    "norm": "transductive", "transductive": True, "mean": None, "interval95": None, "n_tasks": None,
+    "inner_steps": None,
+}  # fmt: skip
+
 
 def image_experiment(scale: Scale, method: str, tasks: str, **options: Any) -> Experiment:
     """An experiment of this scale on images; 40 validations draw its curve, in a quick run 4."""
@@ -30,30 +36,26 @@ def judge_images(cell: Cell, model: Model, n_tasks: int) -> Judged:
             model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries,
         )  # fmt: skip
     ways, shots, _ = cell.tests[0]
-    inside = {} if model.built.rule is None else _inside(model)
+    inside = {} if model.built.rule is None or not model.whole else _inside(model)
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
         "inside": inside,
-        "episodes": example_episodes(model, ways, shots, inner_steps_at_test(ways)) if model.whole else [],
+        "episodes": example_episodes(model, ways, shots, cell.steps_at_test) if model.whole else [],
     }
 
 
-def inner_steps_at_test(ways: int, image_size: int | None = None) -> int:
-    """The inner steps of the paper's test: 3 on Omniglot 5-way, 5 on 20-way, 10 on photographs."""
-    return 10 if image_size else 3 if ways <= 5 else 5
-
-
 def accuracy_rows(
-    cell: Cell, judged: Judged, published: dict[tuple[int, int], tuple[float, float | None]], steps: dict[int, int]
+    cell: Cell, judged: Judged, published: dict[tuple[int, int], tuple[float, float | None]]
 ) -> list[Row]:
     """The rows of a cell: at each test transductive beside the paper's, and by the statistics of the support."""
     rows = []
     for ways, shots, _ in cell.tests:
         mine = [row for row in judged["errors"] if (row["ways"], row["shots"]) == (ways, shots)]
+        mine = mine or [_LOST | {"ways": ways, "shots": shots}]
         for norm in dict.fromkeys(row["norm"] for row in mine):
             several = [row for row in mine if row["norm"] == norm]
-            found = next((row for row in several if row["inner_steps"] == steps[ways]), several[0])
+            found = next((row for row in several if row["inner_steps"] == cell.steps_at_test), several[0])
             paper = published.get((ways, shots)) if norm == "transductive" else None
             rows.append(_row(cell, judged, found, paper))
     return rows
@@ -77,7 +79,7 @@ def _row(cell: Cell, judged: Judged, found: Row, paper: tuple[float, float | Non
         "transductive": found["transductive"],
         "published": paper[0] if paper else None,
         "published_interval95": paper[1] if paper else None,
-        "verdict": _verdict(found, paper),
+        "verdict": "diverged" if found["n_tasks"] is None else _verdict(found, paper),
         "ours": cell.ours,
         "steps": cell.experiment.steps,
         "seconds": judged["seconds"],

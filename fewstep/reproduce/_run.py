@@ -86,7 +86,7 @@ def _judge_all(
 
 def _gathered(study: Study, folder: Path, scale: Scale) -> tuple[list[Cell], list[Judged]]:
     """All cells of a study that are finished in a folder, those of earlier goes too."""
-    every = study.cells(scale._replace(only=(), shots=(1, 5)))
+    every = study.cells(scale._replace(only=(), shots=tuple(sorted({1, 5, *scale.shots}))))
     found = [(fitted(folder, cell, None), known) for cell in every if (known := finished(folder, cell)) is not None]
     return [cell for cell, _ in found], [known for _, known in found]
 
@@ -137,9 +137,9 @@ def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -
 def command(study: Study, scale: Scale) -> str:
     """The command that makes this result."""
     plain = study.quick if scale.quick else study.scale
-    text = lambda value: " ".join(value) if isinstance(value, tuple) else str(value)
+    text = lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     given = [
-        f"--{option.replace('_', '-')} {text(value)}"
+        f"--{option.replace('_', '-')} " + (f"{value:g}s" if option == "budget" else text(value))
         for option, value in scale._asdict().items()
         if value != getattr(plain, option)
     ]

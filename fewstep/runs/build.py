@@ -41,6 +41,14 @@ class Built(NamedTuple):
         """The learner as it is trained."""
         return self.make(trained_ways(self.experiment))
 
+    def check_images(self) -> None:
+        """Reads the images of training and validation, so that what is wrong with them is said at once."""
+        given = self.experiment
+        self.problem.tasks(given.shots, given.queries)
+        self.problem.tasks(given.shots, given.queries, "validation", given.validation_ways)
+        if given.validation_ways:
+            self.make(given.validation_ways)
+
     @property
     def steps(self) -> bool:
         """Whether it learns a task by inner steps."""
@@ -68,7 +76,8 @@ def build(experiment: Experiment) -> Built:
     learner = partial(make_learner, experiment, asked, rule, steps)
     if outer_name == "reptile" and rule is not None:  # said now, not when a folder has been made and tracing begins
         meta = jax.eval_shape(lambda: learner(trained_ways(experiment)).init(jax.random.key(0)))
-        fast = jax.eval_shape(lambda m: rule.start(network.layers, m, flatten(m["weights"])), meta)
+        movable = lambda m: {p: leaf for p, leaf in flatten(m["weights"]).items() if p not in network.frozen}
+        fast = jax.eval_shape(lambda m: rule.start(network.layers, m, movable(m)), meta)
         refuse_without_signal(meta, fast)
     outers = {"unrolled": unrolled, "first_order": first_order, "reptile": reptile(steps, experiment.minibatch or 10)}
     return Built(experiment, network, rule, learner, asked, _optimiser(experiment), outers[outer_name])
@@ -111,6 +120,7 @@ def _rule(experiment: Experiment) -> Rule:
     names = [name.replace("-", "_") for name in experiment.method.split("+")]
     adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
     usual = 2.0 if experiment.tasks == "omniglot" else 0.4 if experiment.has_images else 0.01
+    usual = 0.01 if adam else usual
     lr = usual if experiment.inner_lr is None else experiment.inner_lr
     masks = {name: getattr(experiment, name) for name in ("temperature", "draw")}
     parts: list[Rule] = []

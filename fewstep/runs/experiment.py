@@ -38,7 +38,8 @@ class Experiment:
     seeds: int = 1
     """How many seeds to train together: SEED, SEED + 1, ..."""
     steps: Annotated[int, NO_HINT] = AUTO
-    """Outer steps in all (default: 60000; images: 40000). Raise it to train a finished run further."""
+    """Outer steps in all (default: 60000; images: 40000). Raise it to train a finished run further, if its schedule is
+    constant."""
     meta_batch: Annotated[int, NO_HINT] = AUTO
     """Tasks in each outer step (default: 4; images: 16; omniglot: 32; learners without inner gradient: 2)."""
 

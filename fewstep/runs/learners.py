@@ -18,7 +18,7 @@ from fewstep.runs.problem import Problem
 _OF_RULES = (
     "inner_steps", "inner_lr", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat", "adapt_norm",
 )  # fmt: skip
-_OF_FINETUNE = ("inner_lr",)
+_OF_FINETUNE = ("inner_lr", "inner_steps")
 
 
 def make_learner(
@@ -38,8 +38,7 @@ def make_learner(
     if experiment.method == "matching":
         width = _width(features, problem.image) if experiment.full_context else None
         return learners.matching(features, ways, full_context=width)
-    assert problem.classes is not None
-    classifier = problem.network(problem.classes()[1], norm)
+    classifier = problem.network(problem.n_classes(), norm)
     if experiment.method == "neighbour":
         return learners.neighbour(classifier, features, ways)
     lr = 0.1 if experiment.inner_lr is None else experiment.inner_lr
@@ -49,7 +48,7 @@ def make_learner(
 def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
     """What the method is trained on: tasks, or for the baselines batches of all classes."""
     if experiment.method in ("neighbour", "finetune") and problem.classes is not None:
-        return problem.classes()[0]
+        return problem.classes()
     return problem.tasks(experiment.shots, experiment.queries)
 
 
@@ -64,8 +63,11 @@ def refuse_for_learners(experiment: Experiment) -> None:
         raise FewstepError(f"{experiment.method} needs classes of images, and {experiment.tasks} has none.")
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
-        if name not in mine and getattr(experiment, name) not in (None, False):
-            raise FewstepError(f"{option(name)} does not apply: {experiment.method} takes no inner gradient steps.")
+        value = getattr(experiment, name)
+        if name not in mine and value is not None and value is not False:
+            raise FewstepError(
+                f"{option(name)} does not apply to {experiment.method}, which learns a task without a rule."
+            )
 
 
 def _width(features: Network, image: tuple[int, ...]) -> int:
@@ -82,8 +84,8 @@ def _narrow(network: Network, trained: int | None, ways: int | None) -> Network:
         return network
     if ways > trained:
         raise FewstepError(
-            f"--ways is {ways} and the network has {trained} outputs. Use {trained} or fewer, train with --ways {ways}"
-            ", or use a method without a last layer: prototypes or matching."
+            f"A task has {ways} classes and the network {trained} outputs. Take {trained} classes or fewer, train with "
+            f"--ways {ways}, or use a method without a last layer: prototypes or matching."
         )
 
     def apply(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:

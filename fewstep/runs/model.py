@@ -98,6 +98,7 @@ def evaluate_run(
     """
     _check(shots, steps)
     problem, images = model.built.problem, model.run.experiment.has_images
+    _check_sizes(ways, queries)
     queries = queries or (model.run.experiment.queries if images else 10)
     asked = ways or trained_ways(model.run.experiment)
     if not model.built.steps:
@@ -145,15 +146,26 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
 
 
 def adapt(
-    model: Model, support: Batch, x: np.ndarray, *, steps: int | None = None, seed: int = 0, ways: int | None = None
+    model: Model,
+    support: Batch,
+    x: np.ndarray,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    ways: int | None = None,
+    norm: str | None = None,
 ) -> np.ndarray:
     """Adapts to a support set and predicts at `x`; the mean over the run's seeds.
 
-    Images give probabilities of the classes 0 ... `ways` - 1, normalised as in training: if that was transductive, the
-    images of `x` see each other.
+    Images give probabilities of the classes 0 ... `ways` - 1. They are normalised by the statistics of the support,
+    also after a transductive training, so that the answer for one image does not depend on what else is asked; `norm`
+    says otherwise.
     """
     images = model.run.experiment.has_images
-    learner = model.built.make(ways or trained_ways(model.run.experiment))
+    norms = model.built.problem.norms
+    learner = model.built.make(
+        ways or trained_ways(model.run.experiment), norm or ("support" if "support" in norms else None)
+    )
     count = model.inner_steps if steps is None else steps
     if not images:
         columns = model.built.problem.tasks(1, 1)
@@ -185,6 +197,12 @@ def _check_columns(trained: Batch, support: Batch, x: np.ndarray) -> None:
 
 def _shape(shape: tuple[int, ...]) -> str:
     return f"{shape[1]} columns" if len(shape) == 2 else f"rows of shape {shape[1:]}"
+
+
+def _check_sizes(ways: int | None, queries: int | None) -> None:
+    for name, value, least in (("ways", ways, 2), ("queries", queries, 1)):
+        if value is not None and value < least:
+            raise FewstepError(f"--{name} is {value}. It must be at least {least}.")
 
 
 def _check(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:

@@ -28,9 +28,10 @@ class Problem(NamedTuple):
     """What an experiment's tasks ask for.
 
     `tasks(shots, queries, split="train", ways=None)` makes the task distribution in other sizes; `classes` gives
-    batches of all training classes, and how many these are; `network(outputs, norm)` fits the tasks (`outputs=None`:
-    its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower for better;
-    `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of one.
+    batches of all training classes, `n_classes` how many these are; `network(outputs, norm)` fits the tasks
+    (`outputs=None`: its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower
+    for better; `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of
+    one.
     """
 
     tasks: Callable[..., Tasks]
@@ -39,7 +40,8 @@ class Problem(NamedTuple):
     score: Loss
     metric: str
     validation: Loss
-    classes: Callable[[], tuple[Tasks, int]] | None = None
+    classes: Callable[[], Tasks] | None = None
+    n_classes: Callable[[], int] = lambda: 0
     norms: tuple[str | None, ...] = (None,)
     image: tuple[int, ...] = ()
 
@@ -57,7 +59,8 @@ def problem(experiment: Experiment) -> Problem:
 
 def _refuse(experiment: Experiment, names: tuple[str, ...], why: str) -> None:
     for name in names:
-        if getattr(experiment, name) not in (None, False):
+        value = getattr(experiment, name)
+        if value is not None and value is not False:
             raise FewstepError(f"{option(name)} does not apply: {why}. Leave it out.")
 
 
@@ -107,14 +110,17 @@ def _images(experiment: Experiment) -> Problem:
             start=given.start or "he",
         )
 
-    def classes() -> tuple[Tasks, int]:
+    def classes() -> Tasks:
         of = data.load(given.tasks, "train", size=size, **_which(given))
-        return all_classes(of, rotate=rotate, invert=plain), len(of.names) * (4 if rotate == "classes" else 1)
+        return all_classes(of, rotate=rotate, invert=plain)
+
+    def n_classes() -> int:
+        return data.count(given.tasks, given.split, given.classes) * (4 if rotate == "classes" else 1)
 
     norm = given.norm or "transductive"
     other = {"transductive": "support", "support": "transductive"}.get(norm)
     return Problem(
-        tasks, network, losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate, classes,
+        tasks, network, losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate, classes, n_classes,
         (norm, other) if other else (norm,), image,
     )  # fmt: skip
 

@@ -101,7 +101,9 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
     """
     found = open_run(path) if path.is_dir() and holds_something(path) else None
     experiment = _pinned(experiment, None if overwrite else found)
-    build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
+    built = build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
+    if experiment.has_images:
+        built.check_images()
     if path.is_file():
         raise FewstepError(f"{path} is a file. Choose another --run.")
     if found is not None:

@@ -20,6 +20,8 @@ _ABOUT = "about"
 def shipped() -> tuple[str, ...]:
     """The names of the models that come with the package."""
     folder = files("fewstep") / "models"
+    if not folder.is_dir():
+        return ()
     return tuple(sorted(f.name.removesuffix(".npz") for f in folder.iterdir() if f.name.endswith(".npz")))
 
 

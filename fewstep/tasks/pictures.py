@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.data._decode import SUFFIXES, decode
+from fewstep.data._decode import SUFFIXES, decode_file
 from fewstep.data._tree import open_tree, read_tree
 
 
@@ -30,13 +30,12 @@ def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pic
 def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
     """An image, or all images in a folder, each named by its file."""
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.lower().endswith(SUFFIXES))
+    if not path.exists():
+        raise FewstepError(f"There is no {path}. Give an image, or a folder of images.")
     if not files:
         raise FewstepError(f"{path} holds no image ({', '.join(SUFFIXES)}). Give an image, or a folder of images.")
-    try:
-        made = [decode(file.read_bytes(), str(file), image[0], _mode(image)).pixels for file in files]
-    except OSError as error:
-        raise FewstepError(f"Cannot read {path}: {error.strerror or error}.") from None
-    return Pictures(_numbers(np.stack(made), invert), [str(file) for file in files])
+    made = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
+    return Pictures(_numbers(made, invert), [str(file) for file in files])
 
 
 def _mode(image: tuple[int, ...]) -> str:
