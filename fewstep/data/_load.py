@@ -27,8 +27,8 @@ def load(
     """The images of a split of some tasks, each `size` pixels high and wide.
 
     **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
-    `split` is `train`, `validation`, `test` or `all`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and
-    the `classes` of each split are for folders (`pin` draws them; without, as by seed 0).
+    `split` is `train`, `validation`, `test` or `all`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour`
+    and the `classes` of each split are for folders (`pin` draws them; without, as by seed 0).
 
     **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`.
     """
