@@ -1,8 +1,8 @@
-# make setup: an environment in .venv;  make demo: the main job;  make test: lint, types, tests.
+# make setup: an environment in .venv;  make demo: the main job;  make test: lint, types, tests;  make test-all: all tests.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test clean
+.PHONY: setup demo test test-all clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev
@@ -18,6 +18,10 @@ test: .venv/.dev
 	$(BIN)/mypy fewstep examples benchmarks
 	@echo "== tests"
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# The rest: every rule through every check, and more real processes.
+test-all: .venv/.dev
+	$(BIN)/pytest -n 2 --dist loadgroup -m ""
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -231,7 +231,7 @@ STEPS = 4000
 def test_a_training_that_is_killed_half_way_goes_on_to_the_same_bits(tmp_path, undisturbed):
     """A real process, ended in the middle; the same command again; against one that was never disturbed.
 
-    Ctrl-C is tried on a real process in test_reproduce, and inside of one in test_runs.
+    Ctrl-C is tried inside of a process in test_runs, and on a real one in test_reproduce.
     """
     path = tmp_path / "x"
     begun = command(path, STEPS, "--save-every", "0.1")

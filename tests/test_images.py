@@ -275,7 +275,7 @@ def test_the_metric_is_a_1x1_convolution():
     assert_close(ours, x.mean((1, 2)) @ params["dense"]["kernel"] + params["dense"]["bias"][None], 1e-4)
 
 
-@pytest.mark.parametrize("norm", ["transductive", "support"])
+@pytest.mark.parametrize("norm", [pytest.param("transductive", marks=pytest.mark.slow), "support"])
 def test_meta_gradient_of_a_conv_mtnet_against_finite_differences(norm):
     with jax.enable_x64(True):
         rule = rules.mtnet(0.1, draw="expected")

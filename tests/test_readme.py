@@ -35,7 +35,8 @@ def test_every_rule_has_a_page():
 
 
 NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images")
-PAGES = [ROOT / "docs" / f"{name}.md" for name in NAMES]
+SLOW = ("bring-your-model", "methods/mtnet")  # other tests do what they show
+PAGES = [pytest.param(ROOT / "docs" / f"{name}.md", marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

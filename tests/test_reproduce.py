@@ -178,6 +178,7 @@ def test_another_study_in_the_folder_is_kept(made, capsys, tmp_path):
     assert "Another process works in" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
     out = tmp_path / "grid"
     start = [sys.executable, "-m", "fewstep", "reproduce", "step-size", "--quick", "--steps", "2000", "--n-tasks", "4"]
@@ -249,7 +250,7 @@ def test_the_full_grid_is_the_papers(study):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EACH)
 def test_the_report_in_a_browser(name, width, made, capsys, browser):
     out, _ = made(name, capsys)

@@ -30,7 +30,7 @@ def test_a_sinusoid_has_the_sign_of_the_code():
     np.testing.assert_allclose(drawn.query.y, 2 * np.sin(drawn.query.x - 0.5), atol=1e-5)
 
 
-@pytest.mark.parametrize("order", [0, 1, 2, 4])
+@pytest.mark.parametrize("order", [0, 2])
 def test_polynomials_have_their_order_and_bounded_terms(order):
     drawn = many(tasks.polynomial(order + 1, 9, order=order), 50)
     for x, y, x_new, y_new in zip(
