@@ -116,7 +116,10 @@ def test_the_second_call_does_not_recompile(name):
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize(("name", "steps"), [*((name, 3) for name in VARIANTS), ("mtnet", 1)])
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [pytest.param(n, 3, marks=pytest.mark.slow if n in COMPOSED else ()) for n in VARIANTS] + [("mtnet", 1)],
+)
 def test_meta_gradient_against_finite_differences(name, steps):
     """Masks are held: their draw is by key, and only for the smooth rules are their logits moved too."""
     with jax.enable_x64(True):

@@ -210,7 +210,7 @@ def test_whose_statistics_normalise(norm):
     assert bool(jax.tree.leaves(adapted.state)) == (norm == "support")
 
 
-@pytest.mark.parametrize("norm", ["transductive", "support"])
+@pytest.mark.parametrize("norm", [pytest.param("transductive", marks=pytest.mark.slow), "support"])
 def test_padding_changes_no_statistic(norm):
     each = fewstep.gradient_learner(tiny(norm=norm), rules.mtnet(0.1), losses.cross_entropy)
     meta, episode = each.init(KEY), some_episode()

@@ -50,7 +50,10 @@ def on_one_worker(name):
     return pytest.mark.xdist_group(f"reproduce-{name}")
 
 
-EACH = [pytest.param(name, marks=on_one_worker(name)) for name in GRIDS]
+EACH = [
+    pytest.param(name, marks=[on_one_worker(name), *([pytest.mark.slow] if name == "step-size" else [])])
+    for name in GRIDS
+]
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +135,7 @@ def test_speed_is_measured_side_by_side(tmp_path):
     assert (tmp_path / "cost.png").exists()
 
 
+@pytest.mark.slow
 @on_one_worker("step-size")
 def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
     out, first = made("step-size", capsys)
@@ -163,6 +167,7 @@ def test_mistakes_are_said_before_a_folder_is_made(given, said, tmp_path, capsys
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 @on_one_worker("step-size")
 def test_another_study_in_the_folder_is_kept(made, capsys, tmp_path):
     out, _ = made("step-size", capsys)

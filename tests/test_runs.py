@@ -22,7 +22,7 @@ from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("runs")  # one worker makes what they share
 SMALL = Experiment(
-    "mtnet", "sinusoid", steps=24, hidden=(6,), shots=4, queries=4, log_every=5, validate_every=8, validation_tasks=10
+    "mnet", "sinusoid", steps=24, hidden=(6,), shots=4, queries=4, log_every=5, validate_every=8, validation_tasks=10
 )
 
 
@@ -40,7 +40,7 @@ def state_of(run):
 def test_a_run_holds_what_it_promises(finished):
     names = {path.name for path in finished.path.iterdir()}
     assert {"config.json", "metrics.csv", "checkpoints", "tensorboard"} <= names
-    assert json.loads((finished.path / "config.json").read_text())["experiment"]["method"] == "mtnet"
+    assert json.loads((finished.path / "config.json").read_text())["experiment"]["method"] == "mnet"
     rows = finished.log()
     assert [int(row[0]) for row in rows] == [5, 8, 10, 15, 16, 20, 24]
     assert [bool(row[4]) for row in rows] == [False, True, False, False, True, False, True]
