@@ -19,7 +19,8 @@ from fewstep._outer import Outer, over_tasks, unrolled
 from fewstep._random import written_out
 from fewstep._rule import Meta
 
-TRAINING, VALIDATION, START = 0, 1, 3  # streams of random numbers that never meet; evaluation has 2
+# Streams of random numbers that never meet; evaluation has 2, and tasks that are only looked at have the last.
+TRAINING, VALIDATION, START, UNSEEN = 0, 1, 3, 7
 
 
 class Best(NamedTuple):

@@ -14,6 +14,7 @@ from flax import nnx
 
 import fewstep
 from fewstep import losses, networks, rules, tasks
+from fewstep.cli import main
 from fewstep.interop import equinox as from_equinox
 from fewstep.interop import linen as from_linen
 from fewstep.interop import nnx as from_nnx
@@ -131,3 +132,12 @@ def slope(function: Callable[[Any], Any], point: Any, direction: Any, size: floa
 
 def dot(a: Any, b: Any) -> Any:
     return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def output(capsys: Any, *args: Any) -> tuple[Any, str, str]:
+    """The exit code of a command, and what it printed on stdout and stderr."""
+    try:
+        code = main([str(arg) for arg in args])
+    except SystemExit as ended:  # the parser ends by itself
+        code = ended.code
+    return code, *capsys.readouterr()

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import assert_equal
+from helpers import assert_equal, output
 
 from fewstep.cli import main
 from fewstep.runs import load, open_run
@@ -25,14 +25,6 @@ def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "x"
     assert main([*TRAIN, "--run", str(path), "--no-report"]) == 0
     return path
-
-
-def output(capsys, *args):
-    try:
-        code = main([str(arg) for arg in args])
-    except SystemExit as ended:  # the parser ends by itself
-        code = ended.code
-    return code, *capsys.readouterr()
 
 
 def test_train_again_is_done_at_once_writes_a_report_and_prints_json(run, capsys):

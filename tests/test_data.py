@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import DATA, output
 from PIL import Image
 
 from fewstep import FewstepError, data
-from fewstep.cli import main
 from fewstep.data import _download, _sources
 from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
@@ -35,14 +34,6 @@ def places(tmp_path, monkeypatch):
     monkeypatch.delenv("FEWSTEP_DATA", raising=False)
     yield tmp_path / "cache"
     data.look_in(None)
-
-
-def output(capsys, *args):
-    try:
-        code = main([str(arg) for arg in args])
-    except SystemExit as ended:
-        code = ended.code
-    return code, *capsys.readouterr()
 
 
 def picture(size=(6, 6), mode="L", value=100, kind="PNG"):

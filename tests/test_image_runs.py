@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import output
 from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
@@ -68,14 +69,6 @@ def run(photos, tmp_path_factory):
     models = {"anil": load(path)}
     write_report(path / "report.html", models, scores(models, steps=(0, 1), n_tasks=4))
     return path
-
-
-def output(capsys, *args):
-    try:
-        code = main([str(arg) for arg in args])
-    except SystemExit as ended:
-        code = ended.code
-    return code, *capsys.readouterr()
 
 
 def test_a_run_on_a_folder_keeps_its_split_and_shows_episodes(run, photos):

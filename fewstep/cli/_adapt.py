@@ -30,7 +30,7 @@ class Adapt:
     Examples of use:
       fewstep adapt runs/x --support known.csv --query asked.csv
       fewstep adapt runs/x --support known.npz --query asked.npz --inner-steps 5 --out predicted.csv
-      fewstep adapt omniglot-mtnet-5way --support letters/ --query unknown.png --inner-steps 3
+      fewstep adapt runs/characters --support letters/ --query unknown.png --inner-steps 3
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]

@@ -37,13 +37,14 @@ class ImageSet(NamedTuple):
 
     def only(self, names: tuple[str, ...]) -> "ImageSet":
         """The set with just these classes, in this order. Raises `FewstepError` for one that is not there."""
-        if missing := [name for name in names if name not in set(self.names)]:
+        rows = zip(self.names, self.starts, self.counts, strict=True)
+        where = {name: slice(start, start + count) for name, start, count in rows}
+        if missing := [name for name in names if name not in where]:
             raise FewstepError(
                 f"{len(missing)} of {len(names)} classes are not among the images, such as {missing[0]!r}. "
                 "The files are not complete, or not the ones this split is made of."
             )
-        where = {name: number for number, name in enumerate(self.names)}
-        return make_set({name: self.of(self.names[where[name]]) for name in names})
+        return make_set({name: self.images[where[name]] for name in names})
 
 
 def make_set(classes: dict[str, np.ndarray]) -> ImageSet:
@@ -53,13 +54,10 @@ def make_set(classes: dict[str, np.ndarray]) -> ImageSet:
     return ImageSet(np.concatenate(list(classes.values())), starts, counts, tuple(classes))
 
 
-def split_classes(
-    names: tuple[str, ...], seed: int, sizes: tuple[int, int] | tuple[float, float]
-) -> dict[str, tuple[str, ...]]:
-    """Names drawn into train, validation and test; `sizes` of the first two as numbers, or as shares of all."""
+def split_classes(names: tuple[str, ...], seed: int, sizes: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+    """Names drawn into train, validation and test; `sizes` are those of the first two, the rest is for the test."""
     order = [sorted(names)[number] for number in np.random.default_rng(seed).permutation(len(names))]
-    shares = [size if isinstance(size, int) else round(size * len(names)) for size in sizes]
-    cuts = (0, shares[0], sum(shares), len(names))
+    cuts = (0, sizes[0], sum(sizes), len(names))
     return {split: tuple(sorted(order[cuts[n] : cuts[n + 1]])) for n, split in enumerate(SPLITS)}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fewstep._disk import writing
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
-from fewstep._train import NotFinite
+from fewstep._train import UNSEEN, NotFinite
 from fewstep._train import Row as LogRow
 from fewstep.inspection import inspect
 from fewstep.reproduce._budget import steps_within
@@ -22,7 +22,6 @@ from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.meter import Meter
 from fewstep.runs.source import commit
 
-_UNSEEN = 7  # the stream of tasks that are only looked at
 _NOTE_SECONDS = 10.0
 
 
@@ -175,7 +174,7 @@ def _curves(model: Model, n_tasks: int = 3) -> list[dict[str, list[float]]]:
         before, after = jax.vmap(lambda a: learner.predict(meta, a, x))(adapted)
         return x[:, 0], query.y[order, 0], before[:, 0], after[:, 0], support.x[:, 0], support.y[:, 0]
 
-    keys = task_keys(jax.random.fold_in(jax.random.key(0), _UNSEEN), jnp.arange(n_tasks))
+    keys = task_keys(jax.random.fold_in(jax.random.key(0), UNSEEN), jnp.arange(n_tasks))
     made = jax.jit(jax.vmap(one), compiler_options=light())(*keys)
     names = ("x", "true", "before", "after", "support_x", "support_y")
     arrays = dict(zip(names, map(np.asarray, made), strict=True))

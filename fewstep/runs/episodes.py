@@ -11,9 +11,9 @@ from PIL import Image
 
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
+from fewstep._train import UNSEEN
 from fewstep.runs.model import Model
 
-_UNSEEN = 7  # the stream of tasks that are only looked at
 EXPLANATION = (
     "Test classes that the model has not seen in training. The first line of an episode shows one image of each class; "
     "below, each query stands under the class the model took it for, with the probability it gave."
@@ -30,7 +30,7 @@ def example_episodes(model: Model, ways: int, shots: int, steps: int, count: int
         adapted = learner.adapt(meta, of_task, support, steps)
         return support.x, query.x, query.y, jax.nn.softmax(learner.predict(meta, adapted, query.x))
 
-    keys = task_keys(jax.random.fold_in(jax.random.key(0), _UNSEEN), jnp.arange(count))
+    keys = task_keys(jax.random.fold_in(jax.random.key(0), UNSEEN), jnp.arange(count))
     every = jax.jit(lambda data, keys: jax.lax.map(lambda k: one(data, *k), keys), compiler_options=light())
     support, query, truth, sure = map(np.asarray, every(tasks.data, keys))
     return [

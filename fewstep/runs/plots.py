@@ -6,12 +6,12 @@ import jax
 import numpy as np
 
 from fewstep._evaluate import light
+from fewstep._train import UNSEEN
 from fewstep.inspection import Report
 from fewstep.runs.drawing import figure, svg
 from fewstep.runs.model import Model
 
 COLOURS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
-_UNSEEN = 7  # the stream of tasks that are only looked at
 
 
 def adaptation(models: dict[str, Model], *, steps: int, n_tasks: int = 6, seed: int = 0) -> str:
@@ -20,7 +20,7 @@ def adaptation(models: dict[str, Model], *, steps: int, n_tasks: int = 6, seed: 
     with figure(-(-n_tasks // columns), columns, (11, 3.1 * -(-n_tasks // columns)), sharex=True) as (drawn, axes):
         predict = {name: _before_and_after(model, steps) for name, model in models.items()}
         for number, ax in enumerate(axes.flat):
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _UNSEEN), number)
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), UNSEEN), number)
             _one_task(ax, models, predict, key, steps)
         handles, labels = axes.flat[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside upper center", ncols=3 + 2 * len(models))
