@@ -1,6 +1,7 @@
 """Takes finished reproductions into benchmarks/results, and writes their tables into the README and the docs.
 
 fewstep reproduce sinusoid && python benchmarks/publish.py runs/reproduce-sinusoid
+fewstep reproduce omniglot --only mtnet-5way-1shot && python benchmarks/publish.py runs/reproduce-omniglot
 python benchmarks/publish.py               only writes the tables again, from what is committed
 """
 
@@ -11,7 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce import HEAD, cost_table, table_rows
+from fewstep.reproduce import (
+    HEAD,
+    STUDIES,
+    UNFINISHED,
+    Scale,
+    cost_table,
+    table_rows,
+    unfinished_rows,
+)  # fmt: skip
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,9 +28,13 @@ PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md")
 
 
 def take(folder: Path) -> None:
-    """Copies a reproduction's result, figures and their data; a quick one is refused."""
+    """Copies a reproduction's result, figures and their data; one that is not of the full size is refused."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    if result["command"] != f"fewstep reproduce {result['name']}":
+    study, scale = STUDIES[result["name"]], Scale(**result["scale"])
+    scale = scale._replace(only=tuple(scale.only), shots=tuple(scale.shots))
+    if study.by_row:  # its rows are trained one by one, and say how long
+        scale = scale._replace(only=(), budget=None, steps=study.scale.steps, shots=())
+    if scale != study.scale:
         raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
     home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
     shutil.rmtree(new, ignore_errors=True)
@@ -36,11 +49,14 @@ def with_tables(page: str) -> str:
     """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
-        rows, name = result["rows"], result["name"]
+        rows, name, under_way = result["rows"], result["name"], result.get("unfinished", [])
         page = _between(page, name, _table(HEAD, table_rows(rows)) + "\n\n" + _source(result))
         page = _between(page, f"{name} cost", _table(*cost_table(result.get("cost", []))))
         ten = [row for row in rows if row["setting"].get("shots") == 10]
         page = _between(page, f"{name}, 10 shots", _table(HEAD, table_rows(ten)))
+        transductive = [row for row in rows if row.get("transductive")]
+        page = _between(page, f"{name}, transductive", _table(HEAD, table_rows(transductive)))
+        page = _between(page, f"{name} under way", _table(UNFINISHED, unfinished_rows(under_way)) if under_way else "")
     return page
 
 
@@ -56,9 +72,11 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    minutes = result["total_seconds"] / 60
+    told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
+    if STUDIES[result["name"]].by_row:
+        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, its steps and time below"
     return (
-        f"`{result['command']}`, {minutes:.0f} minutes on {result['cores']} cores, seeds {result['scale']['seed']} to "
+        f"{told} on {result['cores']} cores, seeds {result['scale']['seed']} to "
         f"{result['scale']['seed'] + result['scale']['seeds'] - 1}, {versions}, commit {str(result['commit'])[:10]}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )

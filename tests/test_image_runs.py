@@ -17,7 +17,7 @@ from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
 from fewstep.reproduce import STUDIES, table_rows
 from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._run import command
+from fewstep.reproduce._gather import command, row_command
 from fewstep.runs import load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
@@ -215,9 +215,22 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert "--budget 4s" in result["command"]
     # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
     shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "neighbour-1shot")
+    # A third one was stopped: it is told as under way, with its curve and how to go on.
+    shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "matching-1shot")
+    (out / "cells" / "matching-1shot" / "judged.json").unlink()
     code, told, err = output(capsys, *command, "--only", "neighbour-1shot", "--resume", "--budget", "4s")
     assert code == 0, err
-    assert {row["method"] for row in json.loads(told)["rows"]} == {"prototypes", "neighbour"}
+    result = json.loads(told)
+    assert {row["method"] for row in result["rows"]} == {"prototypes", "neighbour"}
+    (open_row,) = result["unfinished"]
+    steps = result["rows"][0]["steps"]
+    assert (open_row["cell"], open_row["step"], open_row["steps"]) == ("matching-1shot", steps, steps)
+    assert 0 <= open_row["validation_accuracy"] <= 1
+    ending = f"--images FOLDER --quick --steps {steps} --n-tasks 3 --only "
+    assert open_row["command"] == f"fewstep reproduce miniimagenet {ending}matching-1shot --resume"
+    assert result["rows"][0]["command"] == f"fewstep reproduce miniimagenet {ending}prototypes-1shot"
+    assert table_rows(result["rows"])[0][1].endswith(f"{steps:,} steps, statistics of the query")
+    assert "matching" in (out / "figures" / "accuracy-by-time.csv").read_text()
     assert "compiling" not in err
     pages = {name: (out / name).read_text() for name in ("report.html", "episodes.html")}
     assert "episodes.html" in pages["report.html"]
@@ -238,6 +251,9 @@ def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
     write_figure(tmp_path, figure, "")
     assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
     assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
+    study = STUDIES["omniglot"]
+    told = row_command(study, study.scale._replace(budget=90.0), {"cell": "mtnet-5way-5shot", "steps": 7})
+    assert told == "fewstep reproduce omniglot --steps 7 --only mtnet-5way-5shot --shots 5"
 
 
 def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):

@@ -20,9 +20,10 @@ from fewstep.cli import main
 from fewstep.reproduce import STUDIES, Scale, sinusoid, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._grid import run_cell
+from fewstep.reproduce._rows import error_row, verdict
 from fewstep.reproduce._run import command
 from fewstep.reproduce._speed import measure
-from fewstep.reproduce._study import Cell, error_row, verdict
+from fewstep.reproduce._study import Cell
 from fewstep.runs.train import silent
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]

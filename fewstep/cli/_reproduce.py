@@ -10,7 +10,18 @@ from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
-from fewstep.reproduce import HEAD, STUDIES, Scale, Study, Watch, cost_table, reproduce, table_rows
+from fewstep.reproduce import (
+    HEAD,
+    STUDIES,
+    UNFINISHED,
+    Scale,
+    Study,
+    Watch,
+    cost_table,
+    reproduce,
+    table_rows,
+    unfinished_rows,
+)  # fmt: skip
 from fewstep.runs.experiment import NO_HINT
 
 _NAMES = f"What to reproduce: {', '.join(STUDIES)}."
@@ -80,6 +91,8 @@ class Reproduce:
         _show.table(HEAD, table_rows(result["rows"]))
         if result.get("cost"):
             _show.table(*cost_table(result["cost"]))
+        if result.get("unfinished"):
+            _show.table(UNFINISHED, unfinished_rows(result["unfinished"]))
         _show.say(f"{scale.describe().capitalize()}. See {result['report']}; the numbers are in {out / 'result.json'}.")
         return 0
 
@@ -89,7 +102,7 @@ class Reproduce:
             for name in ("budget", "shots", "images"):
                 if getattr(self, name):
                     raise FewstepError(f"--{name} does not apply: {study.name} has no images. Leave it out.")
-        if self.images and study.name != "miniimagenet":
+        if self.images and "--images" not in study.needs:
             raise FewstepError(f"--images does not apply: {study.name} is downloaded. Use --data-dir for your copy.")
         _show.watch_data(self.data_dir)
         if self.images:

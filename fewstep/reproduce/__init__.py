@@ -6,8 +6,10 @@ from fewstep.reproduce import polynomial as polynomial
 from fewstep.reproduce import sinusoid as sinusoid
 from fewstep.reproduce import step_size as step_size
 from fewstep.reproduce._report import HEAD as HEAD
+from fewstep.reproduce._report import UNFINISHED as UNFINISHED
 from fewstep.reproduce._report import cost_table as cost_table
 from fewstep.reproduce._report import table_rows as table_rows
+from fewstep.reproduce._report import unfinished_rows as unfinished_rows
 from fewstep.reproduce._run import Watch as Watch
 from fewstep.reproduce._run import reproduce as reproduce
 from fewstep.reproduce._study import QUICK as QUICK

@@ -32,16 +32,32 @@ def place(folder: Path, cell: Cell) -> Path:
 
 def fitted(folder: Path, cell: Cell, budget: float | None) -> Cell:
     """The cell with as many steps as the budget of seconds allows; one that was begun keeps those it began with."""
-    if (place(folder, cell) / "config.json").exists():
+    if begun(folder, cell):
         known = open_run(place(folder, cell)).experiment
-        steps, every, seen = known.steps, known.log_every, known.validate_every
-    elif budget is None:
+        return with_steps(cell, known.steps, known.validate_every)
+    if budget is None:
         return cell
-    else:
-        steps = steps_within(cell.experiment, budget)
-        every = seen = max(1, steps // 40)
-    experiment = dataclasses.replace(cell.experiment, steps=steps, log_every=every, validate_every=seen)
-    return cell._replace(experiment=experiment)
+    steps = steps_within(cell.experiment, budget)
+    return with_steps(cell, steps, max(1, steps // 40))
+
+
+def with_steps(cell: Cell, steps: int, every: int) -> Cell:
+    """The cell with so many steps, logged and validated so often; told in its setting if the study has others."""
+    experiment = dataclasses.replace(cell.experiment, steps=steps, log_every=every, validate_every=every)
+    other = {} if steps == cell.experiment.steps else {"steps": steps}
+    return cell._replace(experiment=experiment, setting=cell.setting | other)
+
+
+def begun(folder: Path, cell: Cell) -> bool:
+    """Whether the training of a cell has begun."""
+    return (place(folder, cell) / "config.json").exists()
+
+
+def so_far(folder: Path, cell: Cell) -> Judged:
+    """What is known of a cell whose training is not finished: the curve of its validation."""
+    path = place(folder, cell)
+    spent = (read_json(path / "seconds.json") or {}).get("seconds", 0.0)
+    return {"seconds": spent, "errors": [], "training": _training(open_run(path)), "times": times(path)}
 
 
 def finished(folder: Path, cell: Cell) -> Judged | None:

@@ -4,8 +4,8 @@ import html
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep.reproduce._figure import Figure, write_figure
+from fewstep.reproduce._study import Row, Scale, Study
 from fewstep.runs.files import write_text
 from fewstep.runs.page import page, table
 
@@ -19,10 +19,9 @@ _ROWS_LEGEND = "Training is the wall time of all processes that trained the row,
 
 
 def write_report(
-    folder: Path, study: Study, scale: Scale, cells: list[Cell], judged: list[Judged], speed: Judged,
-    result: dict[str, Any],
-) -> Path:  # fmt: skip
-    """Writes `report.html` and the figures' files; returns the report's path."""
+    folder: Path, study: Study, scale: Scale, result: dict[str, Any], figures: list[Figure], pages: dict[str, str]
+) -> Path:
+    """Writes `report.html`, the figures' files and the pages beside it; returns the report's path."""
     mark = "" if scale.full else scale.describe()
     parts = [f"<h1>{html.escape(study.title)}</h1>"]
     parts += [f"<p class=mark>{html.escape(mark.capitalize())}.</p>"] if mark else []
@@ -32,9 +31,10 @@ def write_report(
         head, body = cost_table(result["cost"])
         legend = _ROWS_LEGEND if study.by_row else _COST_LEGEND
         parts += ["<h2>Cost and convergence</h2>", table(head, body), f"<p class=note>{html.escape(legend)}</p>"]
-    drawn = [figure for figure in study.figures(cells, judged, speed) if figure.panels]
-    parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
-    for name, text in (study.pages(cells, judged) if study.pages else {}).items():
+    if result.get("unfinished"):
+        parts += ["<h2>Under way</h2>", table(UNFINISHED, unfinished_rows(result["unfinished"]))]
+    parts += [write_figure(folder / "figures", figure, mark) for figure in figures if figure.panels]
+    for name, text in pages.items():
         write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
         parts.append(f'<p><a href="{name}.html">{html.escape(name.capitalize())}</a></p>')
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
@@ -45,6 +45,7 @@ def write_report(
 
 
 HEAD = ["method", "setting", "ours", "std", "paper", ""]
+UNFINISHED = ["row", "validated at step", "accuracy there", "minutes", "goes on with"]
 
 
 def table_rows(rows: list[Row]) -> list[list[str]]:
@@ -60,6 +61,17 @@ def table_rows(rows: list[Row]) -> list[list[str]]:
         ]
         for row in rows
     ]
+
+
+def unfinished_rows(rows: list[Row]) -> list[list[str]]:
+    """The rows under way as text."""
+    return [
+        [
+            row["cell"], f"{row['step']:,} of {row['steps']:,}",
+            _with_interval(row["validation_accuracy"], None, "accuracy"), f"{row['seconds'] / 60:.0f}", row["command"],
+        ]
+        for row in rows
+    ]  # fmt: skip
 
 
 def cost_table(cost: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -115,7 +127,7 @@ def _short(value: Any, digits: int | None = None) -> str:
 
 def _setting(row: Row) -> str:
     """The setting in words; what is measured is said where it is not the error."""
-    plain = {"shots": "{} shots", "ways": "{} ways", "statistics": "statistics {}"}
+    plain = {"shots": "{} shots", "ways": "{} ways", "statistics": "statistics {}", "steps": "{:,} steps"}
     words = [
         plain[key].format(value) if key in plain else f"{key.replace('_', '-')} {_short(value)}"
         for key, value in row["setting"].items()

@@ -11,6 +11,7 @@ from typing import Any
 
 from fewstep._errors import unknown
 from fewstep.reproduce import _folder
+from fewstep.reproduce._gather import command, gather, row_command, unfinished
 from fewstep.reproduce._grid import finished, fitted, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
@@ -46,17 +47,30 @@ def reproduce(
             judged = _judge_all(folder, cells, scale, watch.cells(cells), note)
             if judged is None:
                 return None
-            if study.by_row:
-                cells, judged = _gathered(study, folder, scale)
             timed = study.cost and not scale.quick and not study.by_row
             speed = _speed(folder, cells, scale, watch) if timed else {}
         finally:
             note()
-        result = finite(_result(study, scale, cells, judged, speed))
-        result |= {"total_seconds": _folder.seconds(folder), "report": str(folder / "report.html")}
-        write_json(folder / "result.json", result)
-        write_report(folder, study, scale, cells, judged, speed, result)
-        return result
+        return _tell(study, folder, scale, cells, judged, speed)
+
+
+def _tell(
+    study: Study, folder: Path, scale: Scale, cells: list[Cell], judged: list[Judged], speed: Judged
+) -> dict[str, Any]:
+    """Writes the result and the report; a study by rows tells of all rows in the folder, and of those under way."""
+    under_way: list[Cell] = []
+    curves: list[Judged] = []
+    if study.by_row:
+        cells, judged, under_way, curves = gather(study, folder, scale)
+    result = _result(study, scale, cells, judged, speed)
+    if study.by_row:
+        result["rows"] = [row | {"command": row_command(study, scale, row)} for row in result["rows"]]
+        result["unfinished"] = unfinished(study, scale, under_way, curves)
+    result |= {"total_seconds": _folder.seconds(folder), "report": str(folder / "report.html")}
+    write_json(folder / "result.json", result := finite(result))
+    figures = study.figures(cells + under_way, judged + curves, speed)
+    write_report(folder, study, scale, result, figures, study.pages(cells, judged) if study.pages else {})
+    return result
 
 
 def _cells(study: Study, scale: Scale) -> list[Cell]:
@@ -82,13 +96,6 @@ def _judge_all(
             return None
         judged.append(found)
     return judged
-
-
-def _gathered(study: Study, folder: Path, scale: Scale) -> tuple[list[Cell], list[Judged]]:
-    """All cells of a study that are finished in a folder, those of earlier goes too."""
-    every = study.cells(scale._replace(only=(), shots=tuple(sorted({1, 5, *scale.shots}))))
-    found = [(fitted(folder, cell, None), known) for cell in every if (known := finished(folder, cell)) is not None]
-    return [cell for cell, _ in found], [known for _, known in found]
 
 
 def _speed(folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
@@ -132,15 +139,3 @@ def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -
         return rows
     instead = "quick" if scale.quick else "not judged"
     return [row if row["verdict"] == "diverged" else row | {"verdict": instead} for row in rows]
-
-
-def command(study: Study, scale: Scale) -> str:
-    """The command that makes this result."""
-    plain = study.quick if scale.quick else study.scale
-    text = lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    given = [
-        f"--{option.replace('_', '-')} " + (f"{value:g}s" if option == "budget" else text(value))
-        for option, value in scale._asdict().items()
-        if value != getattr(plain, option)
-    ]
-    return " ".join([f"fewstep reproduce {study.name}", *(["--quick"] if scale.quick else []), *given])

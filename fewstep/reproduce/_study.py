@@ -83,8 +83,8 @@ class Study(NamedTuple):
     `rows(cells, judged)`, `figures(cells, judged, speed)` and `cost(cells, judged, speed)` get the cells and what was
     measured of each, in the same order; `speed` is what was measured of all side by side, for studies with a `cost`.
     `scale` is the paper's size and `quick` that of a look. A study `by_row` takes hours a row: its folder gathers rows
-    that were trained in several goes, and its result tells of all that are there. `pages(cells, judged)` are pages
-    beside the report, by the names of their files.
+    that were trained in several goes, and its result tells of all that are there. `needs` is what its command
+    cannot do without. `pages(cells, judged)` are pages beside the report, by the names of their files.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Study(NamedTuple):
     scale: Scale = Scale()
     quick: Scale = QUICK
     by_row: bool = False
+    needs: str = ""
     pages: Callable[[list[Cell], list[Judged]], dict[str, str]] | None = None
 
 
@@ -106,38 +107,3 @@ def name(cell: Cell) -> str:
     """A cell's label with its setting, and a star if it is ours."""
     setting = (f"{key.replace('_', '-')} {value:g}" for key, value in cell.setting.items())
     return ", ".join([cell.label, *setting]) + (" *" if cell.ours else "")
-
-
-def verdict(mean: float | None, interval: float, published: tuple[float, float] | None) -> str:
-    """`meets` unless ours is worse than the paper's by more than the 95 % interval of the difference."""
-    if published is None:
-        return ""
-    if mean is None:
-        return "misses"
-    return "meets" if mean <= published[0] + (interval**2 + published[1] ** 2) ** 0.5 else "misses"
-
-
-def error_row(cell: Cell, judged: Judged, shots: int, published: tuple[float, float] | None) -> Row:
-    """The row of one cell's error after one step, beside the paper's; a mean that is not finite is nothing."""
-    lost = judged["diverged_seeds"] == cell.experiment.seeds
-    rows = [row for row in judged["errors"] if (row["shots"], row["inner_steps"]) == (shots, 1)]
-    found: Row = {} if lost else rows[0]
-    mean = found.get("mean")
-    return {
-        "method": cell.label,
-        "setting": {**cell.setting, "shots": shots},
-        "metric": "mse",
-        "mean": mean,
-        "interval95": found.get("interval95"),
-        "median": found.get("median"),
-        "seed_std": found.get("seed_std"),
-        "seeds": cell.experiment.seeds,
-        "diverged_seeds": judged["diverged_seeds"],
-        "diverged_tasks": found.get("diverged_tasks", 0),
-        "n_tasks": found.get("n_tasks"),
-        "published": published[0] if published else None,
-        "published_interval95": published[1] if published else None,
-        "verdict": "diverged" if lost else verdict(mean, found.get("interval95") or 0.0, published),
-        "ours": cell.ours,
-        "seconds": judged["seconds"],
-    }

@@ -1,7 +1,8 @@
 """Table 3 of the MT-net paper, above: characters of Omniglot from one example each."""
 
 from fewstep.reproduce._curves_of_images import figures
-from fewstep.reproduce._images import LEGEND, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._images import LEGEND, RULES, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._rows import accuracy_rows
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
 
 # The published accuracy and its 95 % interval, by ways and shots, each from the method's own paper.
@@ -15,7 +16,6 @@ PUBLISHED: dict[str, dict[tuple[int, int], tuple[float, float | None]]] = {
     "prototypes": {(5, 1): (0.988, None), (20, 1): (0.960, None), (5, 5): (0.997, None), (20, 5): (0.989, None)},
     "matching": {(5, 1): (0.981, None), (20, 1): (0.938, None), (5, 5): (0.989, None), (20, 5): (0.987, None)},
 }  # fmt: skip
-RULES = {"MT-net": "mtnet", "T-net": "tnet", "MAML": "maml", "Meta-SGD": "meta_sgd"}
 STEPS = {5: 3, 20: 5}  # inner steps at test, as in the paper
 INNER = (1, 3, 5, 10)
 META_BATCH = {5: 16, 20: 8}

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fewstep.reproduce._curves_of_images import figures
-from fewstep.reproduce._images import LEGEND, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._images import LEGEND, RULES, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._rows import accuracy_rows
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
 
 Published = dict[str, dict[tuple[int, int], tuple[float, float | None]]]
@@ -24,7 +25,6 @@ MINI: Published = {
     "neighbour": {(5, 1): (0.4108, 0.0070), (5, 5): (0.5104, 0.0065)},
     "fine-tuning": {(5, 1): (0.2886, 0.0054), (5, 5): (0.4979, 0.0079)},
 }
-RULES = {"MT-net": "mtnet", "T-net": "tnet", "MAML": "maml", "Meta-SGD": "meta_sgd"}
 LEARNERS = {"prototypes": "prototypes", "matching": "matching", "neighbour": "neighbour", "fine-tuning": "finetune"}
 WAYS, QUERIES, STEPS = 5, 15, 10  # of every test
 INNER = (5, 10, 20)
@@ -75,12 +75,14 @@ def _rows(published: Published) -> Callable[[list[Cell], list[Judged]], list[Row
     return rows
 
 
-def _study(name: str, title: str, protocol: str, reading: str, cells: Any, published: Published) -> Study:
+def _study(
+    name: str, title: str, protocol: str, reading: str, cells: Any, published: Published, needs: str = ""
+) -> Study:
     return Study(
         name, title, protocol, reading, LEGEND, cells, _rows(published), figures, cost=cost_rows,
         scale=Scale(seeds=1, steps=40_000, paper_steps=0),
         quick=Scale(seeds=1, steps=40, n_tasks=20, quick=True, paper_steps=0),
-        by_row=True, pages=episode_pages,
+        by_row=True, needs=needs, pages=episode_pages,
     )  # fmt: skip
 
 
@@ -104,4 +106,5 @@ MINI_STUDY = _study(
     "Lee & Choi, ICML 2018, section 6.4. The images cannot be downloaded freely: name their folder with --images.",
     _cells("miniimagenet", (1,), {"inner_steps": 5, "inner_lr": 0.05}),
     MINI,
+    needs="--images FOLDER",
 )

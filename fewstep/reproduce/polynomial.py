@@ -7,7 +7,8 @@ import numpy as np
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, training_curves
 from fewstep.reproduce._figure import PALETTE, Figure
-from fewstep.reproduce._study import SHOTS, Cell, Judged, Row, Scale, Study, error_row
+from fewstep.reproduce._rows import error_row
+from fewstep.reproduce._study import SHOTS, Cell, Judged, Row, Scale, Study
 
 ORDERS = (0, 1, 2)
 AVERAGES = {

@@ -5,7 +5,8 @@ from typing import Any
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, mean_training, training_curves
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._study import LEGEND, Cell, Judged, Row, Scale, Study, error_row, name
+from fewstep.reproduce._rows import error_row
+from fewstep.reproduce._study import LEGEND, Cell, Judged, Row, Scale, Study, name
 
 TEST_SHOTS = (5, 10, 20)
 # Method as printed, our name for it, and the paper's error at 5, 10 and 20 shots with its 95 % interval. The row of

@@ -2,7 +2,8 @@
 
 from fewstep.reproduce._draw import adapted_curves, error_by_inner_steps, titled, training_curves
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._study import LEGEND, SHOTS, Cell, Judged, Row, Scale, Study, error_row
+from fewstep.reproduce._rows import error_row
+from fewstep.reproduce._study import LEGEND, SHOTS, Cell, Judged, Row, Scale, Study
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
 # The paper's error and 95 % interval for each step size, at 10 shots.
