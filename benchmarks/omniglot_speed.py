@@ -18,13 +18,10 @@ from typing import Any
 
 import jax
 import tyro
-from jax.sharding import NamedSharding, PartitionSpec
 
 from fewstep import Experiment, data
-from fewstep._train import first_state, make_segment
-from fewstep.runs import layout
-from fewstep.runs.build import build, inner_steps, make_mesh
 from fewstep.runs.source import commit
+from fewstep.runs.steps import make_steps
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,23 +40,12 @@ class Speed:
 
 def ours(method: str) -> Callable[[int], float]:
     """A function that takes steps of a method, laid out as `fewstep train` does, and tells the seconds."""
-    experiment = Experiment(method, "omniglot")
-    places = layout.choose(experiment, inner_steps(experiment))
-    mesh = make_mesh(layout.prepare(places, asked=False))
-    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
-    built = build(experiment)
-    tasks = built.training
-    segment = make_segment(
-        built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, mesh=mesh, chunk=places.chunk
-    )
-    arrays = jax.device_put(tasks.data, everywhere)
-    state = jax.device_put(first_state(built.learner, built.optimiser, [0]), everywhere)
-    state, _ = jax.block_until_ready(segment(state, arrays, 1))
+    _, take = make_steps(Experiment(method, "omniglot"))
+    take(1)
 
     def run(steps: int) -> float:
-        nonlocal state
         begin = time.perf_counter()
-        state, _ = jax.block_until_ready(segment(state, arrays, steps))
+        take(steps)
         return time.perf_counter() - begin
 
     return run

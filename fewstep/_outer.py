@@ -124,23 +124,24 @@ def over_tasks(
             return of_chunk(meta, indices, of_task, _draw(tasks, data, of_data))
         # All tasks of the device are drawn before the chunks are scanned, so that each is drawn once.
         episodes = jax.lax.map(lambda some: tasks.sample(data, some), of_data)
-        cut = lambda array: array.reshape(scans, chunk, *array.shape[1:])
-        chunks = jax.tree.map(cut, (indices, of_task, episodes))
-        first = jax.tree.map(lambda array: array[0], chunks)
-        nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, meta, *first))
-        add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(meta, *some)), None)
-        return jax.lax.scan(add, nothing, chunks)[0]
+        return _in_chunks(partial(of_chunk, meta), scans, (indices, of_task, episodes))
 
-    def everywhere(meta: Meta, data: Any, key: Key[Array, ""]) -> tuple[Array, Meta]:
-        indices = jnp.arange(devices * scans * chunk)
-        if mesh is None:
-            return on_device(meta, data, key, indices)
-        whole, (axis,) = PartitionSpec(), mesh.axis_names
-        summed = lambda *args: jax.lax.psum(on_device(*args), axis)
-        specs = (whole, whole, whole, PartitionSpec(axis))
-        # Without the check a gradient stays local until the sum above; with it, JAX would have summed it already.
-        return jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)(
-            meta, data, key, indices
-        )
+    summed = on_device if mesh is None else _on_mesh(on_device, mesh)
+    return lambda meta, data, key: summed(meta, data, key, jnp.arange(devices * scans * chunk))
 
-    return everywhere
+
+def _in_chunks(of_chunk: Callable[..., Any], scans: int, arrays: Any) -> Any:
+    """The sum of what a function gives for each of so many equal chunks of the arrays, one after the other."""
+    chunks = jax.tree.map(lambda array: array.reshape(scans, -1, *array.shape[1:]), arrays)
+    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, *jax.tree.map(lambda array: array[0], chunks)))
+    add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(*some)), None)
+    return jax.lax.scan(add, nothing, chunks)[0]
+
+
+def _on_mesh(on_device: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """The sum over all devices of what a function gives on each, its last argument being spread over them."""
+    whole, (axis,) = PartitionSpec(), mesh.axis_names
+    summed = lambda *args: jax.lax.psum(on_device(*args), axis)
+    specs = (whole, whole, whole, PartitionSpec(axis))
+    # Without the check a gradient stays local until the sum above; with it, JAX would have summed it already.
+    return jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)

@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ from helpers import DATA, output
 from PIL import Image
 
 from fewstep import FewstepError, data
+from fewstep.cli import _show
 from fewstep.data import _download, _sources
 from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
@@ -332,13 +334,18 @@ def test_prepared_images_are_found_again_and_made_anew_when_files_change(tmp_pat
     load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
     first = load()
     (kept,) = (places / "prepared").iterdir()
-    stamp = kept.stat().st_mtime_ns
+    same, old = kept.stat().st_ino, kept.with_name("old.npz")
+    old.write_bytes(b"of another size")
+    for path_then in (kept, old):
+        os.utime(path_then, (0, 0))
     np.testing.assert_array_equal(load().images, first.images)
-    assert kept.stat().st_mtime_ns == stamp
+    assert kept.stat().st_ino == same
     kept.write_bytes(kept.read_bytes()[:-300])  # damaged: made again, not trusted
     np.testing.assert_array_equal(load().images, first.images)
     (path / "class00" / "9.png").write_bytes(picture())
     assert load().counts.tolist() == [5, 4]
+    assert kept.exists()
+    assert not old.exists()  # nobody had used it for a month
 
 
 def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
@@ -397,3 +404,17 @@ def test_what_is_wrong_with_a_folder_is_one_clear_line(what, said, tmp_path, cap
     assert code == 2
     assert said in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_progress_has_amount_rate_and_time_left(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(_show.time, "monotonic", lambda: now[0])
+    _show.watch_data(None)
+    for seconds, done in ((0, 20.0), (4, 24.0), (5, 25.0), (8, 28.0)):  # 20 MB came from an earlier process
+        now[0] = seconds
+        data._places.progress("downloading a.zip", done, 169.0, "MB")
+    data._places.progress("reading b", 7, 0, "images")
+    assert capsys.readouterr().err.splitlines() == [
+        "downloading a.zip: 24.0 of 169 MB, 1.0 MB/s, 145 s left",
+        "downloading a.zip: 28.0 of 169 MB, 1.0 MB/s, 141 s left",
+    ]

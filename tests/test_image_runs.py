@@ -111,6 +111,8 @@ def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tm
     code, out, _ = output(capsys, "eval", tmp_path / "p", "--ways", 4, "--n-tasks", 3, "--json")
     assert code == 0
     assert [(row["ways"], row["inner_steps"]) for row in json.loads(out)["rows"]] == [(4, 0), (4, 0)]
+    code, _, err = output(capsys, "eval", tmp_path / "p", "--inner-steps", 1)
+    assert (code, "--inner-steps does not apply: prototypes has none" in err) == (2, True)
     code, _, err = output(capsys, "inspect", tmp_path / "p")
     assert code == 2
     assert "no mask and no metric" in err

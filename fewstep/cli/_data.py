@@ -45,9 +45,7 @@ class Data:
 
     @property
     def _sources(self) -> list[Any]:
-        from fewstep.data._sources import source
-
-        return [source(self.name)] if self.name else list(data.SOURCES.values())
+        return [data.source(self.name)] if self.name else list(data.SOURCES.values())
 
     def _list(self) -> int:
         rows = []

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.runs import evaluate_run, load
 from fewstep.runs.experiment import NO_HINT
@@ -29,8 +30,8 @@ class Eval:
     """Folder of the run."""
     shots: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Points a task is learned from (default: as in training)."""
-    inner_steps: tuple[int, ...] = (0, 1, 5)
-    """Numbers of inner steps to judge after."""
+    inner_steps: Annotated[tuple[int, ...] | None, NO_HINT] = None
+    """Numbers of inner steps to judge after (default: 0 1 5; a learner without inner steps is judged once)."""
     n_tasks: int = 600
     """How many tasks."""
     queries: Annotated[int | None, NO_HINT] = None
@@ -54,10 +55,12 @@ class Eval:
         for note in model.notes:
             _show.say(note)
         experiment = model.run.experiment
-        steps = tuple(sorted(set(self.inner_steps)))
+        if self.inner_steps is not None and not model.built.steps:
+            raise FewstepError(f"--inner-steps does not apply: {experiment.method} has none. Leave it out.")
+        steps = (0, 1, 5) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
         rows = evaluate_run(
             model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
-            ways=self.ways, seed=self.seed,
+            ways=self.ways, seed=self.seed, say=_show.say,
         )  # fmt: skip
         if self.json:
             _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})

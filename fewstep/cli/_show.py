@@ -33,15 +33,23 @@ def say(message: str) -> None:
 def watch_data(folder: Path | None) -> None:
     """Looks for data in a folder, and tells of work on them that takes longer than a moment."""
     data.look_in(folder)
-    last = [time.monotonic()]
+    last, begun = [time.monotonic()], dict[str, tuple[float, float]]()
 
-    def progress(what: str, done: int, total: int) -> None:
+    def progress(what: str, done: float, total: float, unit: str) -> None:
         now = time.monotonic()
-        if now - last[0] > _SECONDS:
+        first, before = begun.setdefault(what, (now, done))  # what an earlier process has done says nothing of the rate
+        if now - last[0] > _SECONDS and now > first:
             last[0] = now
-            say(f"{what}: {done / total:.0%}" if total else f"{what}: {done}")
+            rate = (done - before) / (now - first)
+            left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
+            share = f" of {_amount(total)}" if total else ""
+            say(f"{what}: {_amount(done)}{share} {unit}, {_amount(rate)} {unit}/s{left}")
 
     data.on_progress(progress, say)
+
+
+def _amount(number: float) -> str:
+    return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
 def as_json(result: Any) -> None:

@@ -15,3 +15,4 @@ from fewstep.data._sources import SOURCES as SOURCES
 from fewstep.data._sources import check as check
 from fewstep.data._sources import find as find
 from fewstep.data._sources import get as get
+from fewstep.data._sources import source as source

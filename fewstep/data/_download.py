@@ -112,7 +112,7 @@ def _receive(answer: Any, part: Path, have: int) -> str | None:
             have += len(block)
             if have > _MOST:
                 return "!it is larger than 4 GB"
-            _places.progress(f"downloading {name}", have, total)
+            _places.progress(f"downloading {name}", have / 1e6, total / 1e6, "MB")
     return f"it broke off after {have} of {total} bytes" if told.isdigit() and have < total else None
 
 

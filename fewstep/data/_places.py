@@ -48,15 +48,15 @@ def folders() -> list[Path]:
     return [*([own] if own else []), cache()]
 
 
-def on_progress(progress: Callable[[str, int, int], None], say: Callable[[str], None]) -> None:
-    """Who is told: `progress(what, done, total)` while work goes on, and `say` of what is worth a remark."""
+def on_progress(progress: Callable[[str, float, float, str], None], say: Callable[[str], None]) -> None:
+    """Who is told: `progress(what, done, total, unit)` while work goes on, and `say` of what is worth a remark."""
     _hooks.update(progress=progress, say=say)
 
 
-def progress(what: str, done: int, total: int) -> None:
-    """Tells how far something is."""
+def progress(what: str, done: float, total: float, unit: str) -> None:
+    """Tells how far something is, of how much, 0 where that is not known."""
     if "progress" in _hooks:
-        _hooks["progress"](what, done, total)
+        _hooks["progress"](what, done, total, unit)
 
 
 def say(message: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from fewstep.data import _places
 from fewstep.data._set import ImageSet
 
 _VERSION = 1  # raise it when the way of preparing changes
+_DAYS = 30.0
 
 
 def prepared(name: str, sources: list[Path], how: dict[str, Any], make: Callable[[], ImageSet]) -> ImageSet:
@@ -50,16 +52,12 @@ def _traits(path: Path) -> list[Any]:
 def _read(path: Path) -> ImageSet | None:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            return ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ):  # not there, or damaged: made again
+            found = ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged: made again
         return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # it was of use today
+    return found
 
 
 def _keep(path: Path, made: ImageSet) -> None:
@@ -69,6 +67,7 @@ def _keep(path: Path, made: ImageSet) -> None:
         with new.open("wb") as file:
             np.savez(file, images=made.images, starts=made.starts, counts=made.counts, names=np.asarray(made.names))
         new.replace(path)
+        _forget_old(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             new.unlink(missing_ok=True)
@@ -76,3 +75,11 @@ def _keep(path: Path, made: ImageSet) -> None:
             f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. Going on; they will be "
             "prepared again next time. Make room there, or name another folder with FEWSTEP_CACHE."
         )
+
+
+def _forget_old(folder: Path) -> None:
+    """Removes what nobody has used for a month: copies of files that have changed since, or of other sizes."""
+    limit = time.time() - _DAYS * 86_400
+    for path in folder.glob("*.n*"):  # whole copies, and those of a process that was ended while it wrote
+        if path.stat().st_mtime < limit:
+            path.unlink(missing_ok=True)

@@ -54,7 +54,7 @@ def read_tree(tree: Tree, size: int, mode: str, what: str) -> dict[str, np.ndarr
             image = decode(_content(tree, name), f"{tree.path}: {name}", size, mode)
             images.append(image.pixels)
             was[image.was] += 1
-            _places.progress(what, was.total(), total)
+            _places.progress(what, was.total(), total, "images")
         made[label] = np.stack(images)
     _tell_mixture(tree.path, was, size, mode)
     return made

@@ -59,7 +59,7 @@ def _from_archive(path: Path) -> dict[str, np.ndarray]:
         raise FewstepError(
             f"{path} is damaged: {error}. Remove it, and get it again: fewstep data get cifar100"
         ) from None
-    _places.progress(f"reading {path.name}", 1, 1)
+    _places.progress(f"reading {path.name}", 1, 1, "files")
     pixels = table[:, 2:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return {name: pixels[table[:, 1] == number] for number, name in enumerate(names)}
 

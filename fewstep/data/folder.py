@@ -66,7 +66,7 @@ def read_listed(path: Path, size: int) -> ImageSet:
         if file is None:
             raise FewstepError(f"{path} has no {name}, which the lists name. The images are not complete.")
         images.setdefault(label, []).append(decode_file(file, size, "RGB"))
-        _places.progress(f"reading {path.name}", number + 1, len(rows))
+        _places.progress(f"reading {path.name}", number + 1, len(rows), "images")
     return make_set({label: np.stack(some) for label, some in images.items()})
 
 

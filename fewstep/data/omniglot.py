@@ -70,7 +70,7 @@ def _from_packed(folder: Path, size: int) -> dict[str, np.ndarray]:
                 characters = packed["images"]
             for number, (name, drawings) in enumerate(zip(names, characters, strict=True)):
                 made[name] = np.stack([shrink(Image.fromarray(np.uint8(255) * paper), size) for paper in drawings])
-                _places.progress(f"reading {part}", number + 1, len(names))
+                _places.progress(f"reading {part}", number + 1, len(names), "images")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise FewstepError(f"The npz files of Omniglot in {folder} are damaged: {error}. Get them again.") from None
     return made

@@ -1,7 +1,8 @@
 """Four blocks of convolution, normalisation and ReLU: the network of the few-shot image papers."""
 
 import math
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,48 +45,74 @@ def conv4(
     **Returns:** a `Network` that applies a metric in the cheaper of its two forms.
     """
     check_mode(norm)
-    names, norms = ([f"{kind}_{number}" for number in range(blocks)] for kind in ("conv", "norm"))
-    size = _last_map(image, pool, blocks)
-    features = filters if average else filters * math.prod(size)
+    plan = _Plan(image, outputs, filters, blocks, pool, average, norm, scale, start)
+    size = plan.last_map
     if min(*image, *size, filters, blocks, 1 if outputs is None else outputs) < 1:
         raise FewstepError(
             f"conv4 of images {image} with {blocks} blocks of {filters} filters and {outputs} outputs: each must be at "
             f"least 1, and {blocks} halvings must leave something of the image ({2**blocks} pixels with pooling)."
         )
-
-    def init(key: Key[Array, ""]) -> Params:
-        keys, params, units = jax.random.split(key, blocks + 1), {}, image[2]
-        for number, (block, layer) in enumerate(zip(names, norms, strict=True)):
-            params[block] = {
-                "kernel": _kernel(keys[number], (3, 3, units, filters), start),
-                "bias": jnp.zeros(filters),
-            }
-            params[layer] = {"shift": jnp.zeros(filters)} | ({"scale": jnp.ones(filters)} if scale else {})
-            units = filters
-        if outputs is not None:
-            kernel = _head(keys[blocks], (features, outputs), start, average)
-            params["dense"] = {"kernel": kernel, "bias": jnp.zeros(outputs)}
-        return params
-
-    def apply(params: Params, state: Any, x: Float[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
-        if x.shape[1:] != image:
-            raise FewstepError(f"x has rows of shape {x.shape[1:]}; this network takes images of shape {image}.")
-        seen = []
-        for number, (block, layer) in enumerate(zip(names, norms, strict=True)):
-            x = _convolution(params[block], x, 1 if pool else 2)
-            x, statistics = normalise(x, params[layer], norm, weight, state[number] if state else None)
-            x = jax.nn.relu(x)
-            x = _pooled(x) if pool else x
-            seen.append(statistics)
-        x = x.mean(axis=(1, 2)) if average else x.reshape(x.shape[0], -1)
-        return x if outputs is None else dense(params["dense"], x), tuple(seen) if norm == "support" else ()
-
-    layers = [_layer(name, 3, filters) for name in names]
+    layers = [_layer(name, 3, filters) for name in plan.names("conv")]
     layers += [] if outputs is None else [_layer("dense", 1, outputs)]
-    paths = [f"{layer}/{leaf}" for layer in norms for leaf in ("shift", *(["scale"] if scale else []))]
+    paths = [f"{layer}/{leaf}" for layer in plan.names("norm") for leaf in ("shift", *(["scale"] if scale else []))]
     why = "neither kernel nor bias of a linear layer (part of a normalisation)"
     rest = tuple(Layer(path, 0, (Leaf(path, ()),), why) for path in paths)
-    return Network(init, apply, (*layers, *rest), () if adapt_norm else tuple(paths))
+    return Network(partial(_init, plan), partial(_apply, plan), (*layers, *rest), () if adapt_norm else tuple(paths))
+
+
+class _Plan(NamedTuple):
+    """The arguments of `conv4`."""
+
+    image: tuple[int, int, int]
+    outputs: int | None
+    filters: int
+    blocks: int
+    pool: bool
+    average: bool
+    norm: str
+    scale: bool
+    start: str
+
+    def names(self, kind: str) -> list[str]:
+        """The names of the layers of one kind, one in each block."""
+        return [f"{kind}_{number}" for number in range(self.blocks)]
+
+    @property
+    def last_map(self) -> tuple[int, int]:
+        """Height and width of the map that the last block gives."""
+        high, wide = self.image[:2]
+        for _ in range(self.blocks):
+            high, wide = (high // 2, wide // 2) if self.pool else (-(-high // 2), -(-wide // 2))
+        return high, wide
+
+
+def _init(plan: _Plan, key: Key[Array, ""]) -> Params:
+    keys, params, units = jax.random.split(key, plan.blocks + 1), {}, plan.image[2]
+    for number, (block, layer) in enumerate(zip(plan.names("conv"), plan.names("norm"), strict=True)):
+        kernel = _kernel(keys[number], (3, 3, units, plan.filters), plan.start)
+        params[block] = {"kernel": kernel, "bias": jnp.zeros(plan.filters)}
+        params[layer] = {"shift": jnp.zeros(plan.filters)} | ({"scale": jnp.ones(plan.filters)} if plan.scale else {})
+        units = plan.filters
+    if plan.outputs is not None:
+        features = plan.filters * (1 if plan.average else math.prod(plan.last_map))
+        kernel = _head(keys[plan.blocks], (features, plan.outputs), plan.start, plan.average)
+        params["dense"] = {"kernel": kernel, "bias": jnp.zeros(plan.outputs)}
+    return params
+
+
+def _apply(plan: _Plan, params: Params, state: Any, x: Float[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
+    if x.shape[1:] != plan.image:
+        raise FewstepError(f"x has rows of shape {x.shape[1:]}; this network takes images of shape {plan.image}.")
+    seen = []
+    for number, (block, layer) in enumerate(zip(plan.names("conv"), plan.names("norm"), strict=True)):
+        x = _convolution(params[block], x, 1 if plan.pool else 2)
+        x, statistics = normalise(x, params[layer], plan.norm, weight, state[number] if state else None)
+        x = jax.nn.relu(x)
+        x = _pooled(x) if plan.pool else x
+        seen.append(statistics)
+    x = x.mean(axis=(1, 2)) if plan.average else x.reshape(x.shape[0], -1)
+    y = x if plan.outputs is None else dense(params["dense"], x)
+    return y, tuple(seen) if plan.norm == "support" else ()
 
 
 def _convolution(layer: dict[str, Array], x: Array, stride: int) -> Array:
@@ -108,13 +135,6 @@ def _pooled(x: Array) -> Array:
 
 def _layer(name: str, axis: int, width: int) -> Layer:
     return Layer(name, width, (Leaf(f"{name}/kernel", (axis,)), Leaf(f"{name}/bias", (0,))), literal=True)
-
-
-def _last_map(image: tuple[int, int, int], pool: bool, blocks: int) -> tuple[int, int]:
-    high, wide = image[:2]
-    for _ in range(blocks):
-        high, wide = (high // 2, wide // 2) if pool else (-(-high // 2), -(-wide // 2))
-    return high, wide
 
 
 def _kernel(key: Key[Array, ""], shape: tuple[int, ...], start: str) -> Array:

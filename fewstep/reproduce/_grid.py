@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -76,7 +77,7 @@ def run_cell(folder: Path, cell: Cell, progress: Progress, n_tasks: int) -> Judg
     trained = _whole(path, cell, progress) or _train(path, cell, progress)
     if trained is None:
         return None
-    judged = finite(trained | _judge(cell, path, n_tasks, diverged=bool(trained["diverged_at"])))
+    judged = finite(trained | _judge(cell, path, n_tasks, progress.say, diverged=bool(trained["diverged_at"])))
     write_json(path / "judged.json", judged)
     return judged
 
@@ -129,14 +130,14 @@ def _note_time(path: Path, step: int, seconds: float) -> None:
         file.write(f"{step},{seconds:.1f}\n")
 
 
-def _judge(cell: Cell, path: Path, n_tasks: int, *, diverged: bool) -> Judged:
+def _judge(cell: Cell, path: Path, n_tasks: int, say: Callable[[str], None], *, diverged: bool) -> Judged:
     if diverged:
         lost: Judged = {"diverged_seeds": cell.experiment.seeds, "errors": [], "curves": [], "inside": []}
         lost |= {"times": times(path), "episodes": []}
         return lost | {"training": _training(open_run(path))}
     model = load(path)
     if cell.tests:
-        return {**judge_images(cell, model, n_tasks), "training": _training(model.run), "times": times(path)}
+        return {**judge_images(cell, model, n_tasks, say), "training": _training(model.run), "times": times(path)}
     errors = evaluate_run(model, shots=(cell.experiment.shots,), steps=cell.steps, n_tasks=n_tasks)
     others = tuple(number for number in cell.shots if number != cell.experiment.shots)
     if others:

@@ -1,5 +1,6 @@
 """What the studies of images share: how a row is judged, told and drawn."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fewstep.reproduce._study import Cell, Judged, Row, Scale
@@ -22,12 +23,12 @@ def image_experiment(scale: Scale, method: str, tasks: str, **options: Any) -> E
     return Experiment(method, tasks, log_every=every, validate_every=every, **(sizes | options | small))
 
 
-def judge_images(cell: Cell, model: Model, n_tasks: int) -> Judged:
+def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], None]) -> Judged:
     """The accuracy of a cell at each of its tests, and some episodes with its answers."""
     errors = []
     for ways, shots, queries in cell.tests:
         errors += evaluate_run(
-            model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries,
+            model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries, say=say,
         )  # fmt: skip
     ways, shots, _ = cell.tests[0]
     return {

@@ -12,7 +12,7 @@ from typing import Any
 from fewstep._errors import unknown
 from fewstep.reproduce import _folder
 from fewstep.reproduce._gather import command, gather, row_command, unfinished
-from fewstep.reproduce._grid import finished, fitted, run_cell
+from fewstep.reproduce._grid import begun, finished, fitted, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
@@ -44,7 +44,7 @@ def reproduce(
         begin, before = time.monotonic(), _folder.seconds(folder)
         note = lambda: _folder.note_seconds(study, folder, scale, before + time.monotonic() - begin)
         try:
-            judged = _judge_all(folder, cells, scale, watch.cells(cells), note)
+            judged = _judge_all(folder, cells, scale, watch, note)
             if judged is None:
                 return None
             timed = study.cost and not scale.quick and not study.by_row
@@ -83,12 +83,14 @@ def _cells(study: Study, scale: Scale) -> list[Cell]:
 
 
 def _judge_all(
-    folder: Path, cells: list[Cell], scale: Scale, progress: Callable[[int], Progress], note: Callable[[], None]
+    folder: Path, cells: list[Cell], scale: Scale, watch: Watch, note: Callable[[], None]
 ) -> list[Judged] | None:
     """What was measured of every cell; nothing if a signal stopped the work."""
-    judged = []
+    judged, progress = [], watch.cells(cells)
     for number, cell in enumerate(cells):
         if finished(folder, cell) is None:
+            if scale.budget is not None and not begun(folder, cell):
+                watch.say(f"{cell.name}: measuring how many steps fit into {scale.budget / 60:g} minutes.")
             cells[number] = fitted(folder, cell, scale.budget)
         found = run_cell(folder, cells[number], progress(number), scale.n_tasks)
         note()

@@ -5,11 +5,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-import jax
-
-from fewstep._train import first_state, make_segment
-from fewstep.runs.build import build
 from fewstep.runs.experiment import Experiment
+from fewstep.runs.steps import make_steps
 
 
 def measure(
@@ -41,20 +38,16 @@ def measure(
 
 def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[], float]]:
     """The seconds to compile, and a function that runs for about so many seconds and tells the steps a second."""
-    built = build(experiment)
-    tasks, seeds = built.training, list(range(experiment.seeds))
-    segment = make_segment(built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer)
-    state = first_state(built.learner, built.optimiser, seeds)
-    jax.block_until_ready(state)
+    _, take = make_steps(experiment)
     begin = time.perf_counter()
-    state, _ = jax.block_until_ready(segment(state, tasks.data, 1))
+    take(1)
     compiled = time.perf_counter() - begin
     steps = 100
 
     def run() -> float:
-        nonlocal state, steps
+        nonlocal steps
         begin = time.perf_counter()
-        state, _ = jax.block_until_ready(segment(state, tasks.data, steps))
+        take(steps)
         rate = steps / (time.perf_counter() - begin)
         steps = max(1, int(rate * seconds))
         return rate

@@ -18,7 +18,7 @@ _METHODS = (
 )
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
 _TASKS = f"One of {', '.join(TASKS)}, {', '.join(IMAGES)}, or folder:PATH for a folder or zip with a folder a class."
-AUTO = -1  # a size that was not given: the tasks say which it is
+AUTO = -(1 << 62)  # a size that was not given, and that nobody would give: the tasks say which it is
 _SIZES = {"steps": 60_000, "meta_batch": 4, "shots": 10, "queries": 10, "validation_tasks": 100}
 _IMAGE_SIZES = {"steps": 40_000, "meta_batch": 16, "shots": 1, "queries": 5, "validation_tasks": 200}
 _OMNIGLOT_SIZES = _IMAGE_SIZES | {"meta_batch": 32, "queries": 1}

@@ -1,15 +1,18 @@
 """A trained run as something that can be judged and used."""
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
-from fewstep._episode import Batch
+from fewstep._episode import Batch, Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarise
+from fewstep._learner import Learner
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.learners import trained_ways
@@ -89,36 +92,38 @@ def evaluate_run(
     queries: int | None = None,
     ways: int | None = None,
     seed: int = 0,
+    say: Callable[[str], None] = lambda message: None,
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks.
 
     **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training. Images are judged
     twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
-    support. A learner without inner steps is judged once.
+    support, and `say` is told of each. A learner without inner steps is judged once.
     """
     _check(shots, steps)
-    problem, images = model.built.problem, model.run.experiment.has_images
     _check_sizes(ways, queries)
-    queries = queries or (model.run.experiment.queries if images else 10)
-    asked = ways or trained_ways(model.run.experiment)
-    if not model.built.steps:
-        steps = (0,)
+    experiment, norms = model.run.experiment, model.built.problem.norms
+    images, asked = experiment.has_images, ways or trained_ways(experiment)
+    queries = queries or (experiment.queries if images else 10)
+    steps = steps if model.built.steps else (0,)
     rows = []
-    for norm in problem.norms:
-        learner = model.built.make(asked, norm)
-        for number in shots:
-            tasks = problem.tasks(number, queries, "test", ways)
-            judge = make_judge(learner, tasks, problem.score, steps=steps, n_tasks=n_tasks, seed=seed)
-            values = np.asarray(
-                [judge(meta, tasks.data) for meta in model.whole.values()] or [np.full((n_tasks, len(steps)), np.nan)]
-            )
-            kind = {"ways": asked, "queries": queries, **_kind(norm)} if images else {}
-            rows += [_row(model, number, count, values[:, :, i]) | kind for i, count in enumerate(steps)]
+    for turn, (norm, number) in enumerate(itertools.product(norms, shots)):
+        if images:
+            say(f"Judging {turn + 1} of {len(norms) * len(shots)}: {asked}-way {number}-shot, norm {norm}.")
+        tasks = model.built.problem.tasks(number, queries, "test", ways)
+        values = _values(model, model.built.make(asked, norm), tasks, steps=steps, n_tasks=n_tasks, seed=seed)
+        kind = {"ways": asked, "queries": queries, "norm": norm, "transductive": norm == "transductive"}
+        rows += [
+            _row(model, number, count, values[:, :, i]) | (kind if images else {}) for i, count in enumerate(steps)
+        ]
     return rows
 
 
-def _kind(norm: str | None) -> dict[str, Any]:
-    return {"norm": norm, "transductive": norm == "transductive"}
+def _values(model: Model, learner: Learner, tasks: Tasks, **sizes: Any) -> np.ndarray:
+    """The scores of every whole seed on each task after each number of steps; of none, if none is whole."""
+    judge = make_judge(learner, tasks, model.built.problem.score, **sizes)
+    nothing = np.full((sizes["n_tasks"], len(sizes["steps"])), np.nan)
+    return np.asarray([judge(meta, tasks.data) for meta in model.whole.values()] or [nothing])
 
 
 def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -85,44 +86,44 @@ def _curves(experiment: Experiment) -> Problem:
 
 
 def _images(experiment: Experiment) -> Problem:
-    given = experiment
-    plain = given.tasks == "omniglot"
-    size = given.image_size or _SIZES.get(given.tasks, 32)
-    image = (size, size, 1 if plain or given.colour == "grey" else 3)
-    rotate = given.rotate or ("episode" if plain else "none")
-    _check_split(given)
+    _check_split(experiment)
+    plain = experiment.tasks == "omniglot"
+    rotate = experiment.rotate or ("episode" if plain else "none")
+    size = experiment.image_size or _SIZES.get(experiment.tasks, 32)
+    image = (size, size, 1 if plain or experiment.colour == "grey" else 3)
+    load = lambda split: data.load(experiment.tasks, split, size=size, **_which(experiment))
 
     def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
-        of = data.load(given.tasks, split, size=size, **_which(given))
-        return images(of, shots, queries, ways=ways or given.ways or 5, rotate=rotate, invert=plain)
-
-    def network(outputs: int | None = None, norm: str | None = None) -> Network:
-        return networks.conv4(
-            image,
-            outputs,
-            filters=given.filters or 64,
-            blocks=given.blocks or 4,
-            pool=(given.down or ("stride" if plain else "pool")) == "pool",
-            average=(given.head or ("average" if plain else "flatten")) == "average",
-            norm=norm or given.norm or "transductive",
-            scale=given.norm_scale,
-            adapt_norm=given.adapt_norm,
-            start=given.start or "he",
-        )
-
-    def classes() -> Tasks:
-        of = data.load(given.tasks, "train", size=size, **_which(given))
-        return all_classes(of, rotate=rotate, invert=plain)
+        ways = ways or experiment.ways or 5
+        return images(load(split), shots, queries, ways=ways, rotate=rotate, invert=plain)
 
     def n_classes() -> int:
-        return data.count(given.tasks, given.split, given.classes) * (4 if rotate == "classes" else 1)
+        return data.count(experiment.tasks, experiment.split, experiment.classes) * (4 if rotate == "classes" else 1)
 
-    norm = given.norm or "transductive"
-    other = {"transductive": "support", "support": "transductive"}.get(norm)
+    norm = experiment.norm or "transductive"
+    other = {"transductive": ("support",), "support": ("transductive",)}.get(norm, ())
     return Problem(
-        tasks, network, losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate, classes, n_classes,
-        (norm, other) if other else (norm,), image,
+        tasks, partial(_conv4, experiment, image), losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate,
+        lambda: all_classes(load("train"), rotate=rotate, invert=plain), n_classes, (norm, *other), image,
     )  # fmt: skip
+
+
+def _conv4(
+    given: Experiment, image: tuple[int, int, int], outputs: int | None = None, norm: str | None = None
+) -> Network:
+    plain = given.tasks == "omniglot"
+    return networks.conv4(
+        image,
+        outputs,
+        filters=given.filters or 64,
+        blocks=given.blocks or 4,
+        pool=(given.down or ("stride" if plain else "pool")) == "pool",
+        average=(given.head or ("average" if plain else "flatten")) == "average",
+        norm=norm or given.norm or "transductive",
+        scale=given.norm_scale,
+        adapt_norm=given.adapt_norm,
+        start=given.start or "he",
+    )
 
 
 def _which(experiment: Experiment) -> dict[str, Any]:

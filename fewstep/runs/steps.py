@@ -1,0 +1,36 @@
+"""Steps of a training without its files: to measure how fast it goes."""
+
+from collections.abc import Callable
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from fewstep._train import TrainState, first_state, make_segment
+from fewstep.runs import layout
+from fewstep.runs.build import Built, build, inner_steps, make_mesh
+from fewstep.runs.experiment import Experiment
+
+
+def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainState]]:
+    """What is built of an experiment, and a function that takes so many steps, waits for them and gives the state.
+
+    They are laid out on the devices as `train_run` does. The first call compiles.
+    """
+    places = layout.choose(experiment, inner_steps(experiment))
+    mesh = make_mesh(layout.prepare(places, asked=experiment.devices is not None))
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    built = build(experiment)
+    tasks, seeds = built.training, [experiment.seed + number for number in range(experiment.seeds)]
+    segment = make_segment(
+        built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer, mesh=mesh,
+        chunk=places.chunk,
+    )  # fmt: skip
+    arrays = jax.device_put(tasks.data, everywhere)
+    state = jax.device_put(first_state(built.learner, built.optimiser, seeds), everywhere)
+
+    def run(steps: int) -> TrainState:
+        nonlocal state
+        state, _ = jax.block_until_ready(segment(state, arrays, steps))
+        return state
+
+    return built, run
