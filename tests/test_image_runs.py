@@ -245,12 +245,13 @@ def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
     study = STUDIES["cifar-fs"]
     (cell,) = (cell for cell in study.cells(study.scale) if cell.name == "maml-5shot")
     lost = {"seconds": 1.0, "steps_per_second": None, "diverged_at": 3, "diverged_seeds": 1, "errors": []}
-    lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0)], "episodes": []}
+    lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0), (3, 2.5)], "episodes": []}
     (row,) = study.rows([cell], [lost])
     assert (row["verdict"], row["published"], row["mean"]) == ("diverged", 0.715, None)
     assert "diverged" in table_rows([row])[0][2]
     (figure,) = (figure for figure in study.figures([cell], [lost], {}) if figure.panels)
     write_figure(tmp_path, figure, "")
+    assert figure.data == [("5 ways, 5 shots", "MAML", 1 / 4 / 60, 0.5, 1, 2.0 / 60)]  # four steps a second
     assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
     assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
     study = STUDIES["omniglot"]

@@ -1,5 +1,7 @@
 """The figures of the studies of images: accuracy against training time, and against inner steps."""
 
+import itertools
+import statistics
 from typing import Any
 
 from fewstep.reproduce._draw import rows_of
@@ -15,17 +17,27 @@ def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figu
 def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
     data = []
     for cell, found in zip(cells, judged, strict=True):
-        when = dict(map(tuple, found["times"]))
+        when, rate = dict(map(tuple, found["times"])), _rate(found)
         setting = f"{cell.experiment.validation_ways or cell.experiment.ways or 5} ways, {cell.experiment.shots} shots"
         for point in found["training"]:
-            if point["step"] in when:
-                right = 1 - sum(point["errors"]) / len(point["errors"])
-                data.append((setting, cell.label, when[point["step"]] / 60, right, point["step"]))
+            step, right = point["step"], 1 - sum(point["errors"]) / len(point["errors"])
+            if step in when and rate:
+                data.append((setting, cell.label, step / rate / 60, right, step, when[step] / 60))
     return Figure(
         "accuracy-by-time", "Accuracy against training time",
-        "Accuracy on the validation classes, with the inner steps of the training, against its wall time.",
-        _panels(data, "training time in minutes"), ("setting", "method", "minutes", "accuracy", "step"), data,
+        "Accuracy on the validation classes, with the inner steps of the training, against its time: steps over "
+        "the steps a second, so that pauses and other work on the machine do not count; the wall time is in the data.",
+        _panels(data, "training time in minutes"),
+        ("setting", "method", "minutes", "accuracy", "step", "wall_minutes"), data,
     )  # fmt: skip
+
+
+def _rate(found: Judged) -> float | None:
+    """Steps a second: as measured in training; of one that is under way, the median between its validations."""
+    if found.get("steps_per_second"):
+        return float(found["steps_per_second"])
+    between = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in itertools.pairwise(found["times"]) if b[1] > a[1]]
+    return statistics.median(between) if between else None
 
 
 def _by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
