@@ -292,7 +292,11 @@ def test_the_papers_rows_are_all_there():
     names = lambda study, **scale: {cell.name for cell in study.cells(study.scale._replace(**scale))}
     omniglot = names(STUDIES["omniglot"])
     assert {f"{m}-{w}way-1shot" for m in ("mtnet", "tnet", "maml", "meta_sgd", "matching") for w in (5, 20)} <= omniglot
-    assert "prototypes-1shot" in omniglot
+    assert {"prototypes-1shot", "mtnet-vinyals-5way-1shot"} <= omniglot
+    cells = STUDIES["omniglot"].cells(STUDIES["omniglot"].scale)
+    assert {cell.label for cell in cells if cell.experiment.split == "maml"} == {"MT-net", "T-net", "MAML", "Meta-SGD"}
+    assert [cell.name for cell in cells if cell.ours] == ["mtnet-vinyals-5way-1shot", "mtnet-vinyals-20way-1shot"]
+    assert all(cell.setting["split"] == cell.experiment.split for cell in cells)
     assert "mtnet-5way-5shot" in names(STUDIES["omniglot"], shots=(5,))
     assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])
 

@@ -22,7 +22,7 @@ def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
         for point in found["training"]:
             step, right = point["step"], 1 - sum(point["errors"]) / len(point["errors"])
             if step in when and rate:
-                data.append((setting, cell.label, step / rate / 60, right, step, when[step] / 60))
+                data.append((setting, _label(cell), step / rate / 60, right, step, when[step] / 60))
     return Figure(
         "accuracy-by-time", "Accuracy against training time",
         "Accuracy on the validation classes, with the inner steps of the training, against its time: steps over "
@@ -30,6 +30,10 @@ def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
         _panels(data, "training time in minutes"),
         ("setting", "method", "minutes", "accuracy", "step", "wall_minutes"), data,
     )  # fmt: skip
+
+
+def _label(cell: Cell) -> str:
+    return cell.label + (" *" if cell.ours else "")
 
 
 def _rate(found: Judged) -> float | None:
@@ -47,7 +51,7 @@ def _by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
             for row in found["errors"]:
                 kind = "" if row["transductive"] else ", of the support"
                 setting = f"{row['ways']} ways, {row['shots']} shots"
-                data.append((setting, cell.label + kind, row["inner_steps"], row["mean"], row["interval95"]))
+                data.append((setting, _label(cell) + kind, row["inner_steps"], row["mean"], row["interval95"]))
     return Figure(
         "accuracy-by-inner-steps", "Accuracy against inner steps at test",
         "Accuracy on the test classes after each number of inner steps, normalised by the statistics of the query "
