@@ -1,6 +1,7 @@
 """Runs on images as a user types them: a folder, other ways, learners, adapting to pictures, reproductions."""
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
 from fewstep.reproduce import STUDIES, table_rows
 from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._gather import command, row_command
+from fewstep.reproduce._gather import command, gather, row_command
 from fewstep.runs import load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
@@ -138,6 +139,8 @@ def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys)
     assert {row["prediction"] for row in rows} <= {"c00", "c01"}
     for row in rows:
         assert abs(float(row["probability of c00"]) + float(row["probability of c01"]) - 1) < 1e-3
+    asked = ("adapt", run, "--support", support, "--query", photos / "c00", "--inner-steps", 0, "--json", "--norm")
+    assert output(capsys, *asked, "transductive")[1] != output(capsys, *asked, "support")[1]
     code, out, _ = output(capsys, "adapt", run, "--support", support, "--query", photos / "c00" / "0.png", "--json")
     assert (code, len(json.loads(out)["prediction"])) == (0, 1)
     (support / "c01" / "a.png").unlink()
@@ -216,9 +219,9 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert result["rows"][0]["steps"] >= 1
     assert "--budget 4s" in result["command"]
     # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
-    shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "neighbour-1shot")
+    _trained_as(out / "cells", "neighbour")
     # A third one was stopped: it is told as under way, with its curve and how to go on.
-    shutil.copytree(out / "cells" / "prototypes-1shot", out / "cells" / "matching-1shot")
+    _trained_as(out / "cells", "matching")
     (out / "cells" / "matching-1shot" / "judged.json").unlink()
     code, told, err = output(capsys, *command, "--only", "neighbour-1shot", "--resume", "--budget", "4s")
     assert code == 0, err
@@ -239,6 +242,24 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert pages["episodes.html"].count("<table>") == 2 * 4
     assert {p.name for p in (out / "figures").iterdir()} >= {"accuracy-by-time.png", "accuracy-by-time.csv"}
     assert json.loads((out / "result.json").read_text())["cost"][0]["training_minutes"] > 0
+
+
+def _trained_as(cells, method):
+    """Makes the row of another method of that of prototypes."""
+    shutil.copytree(cells / "prototypes-1shot", cells / f"{method}-1shot")
+    config = cells / f"{method}-1shot" / "config.json"
+    config.write_text(config.read_text().replace('"method": "prototypes"', f'"method": "{method}"'))
+
+
+def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
+    study = STUDIES["omniglot"]
+    cell = study.cells(study.scale)[0]
+    other = dataclasses.replace(cell.experiment, outer_lr=0.002, steps=7)
+    (tmp_path / "cells" / cell.name).mkdir(parents=True)
+    config = {"fewstep": "0.1.0", "experiment": dataclasses.asdict(other)}
+    (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.002 there and 0.008 here\."):
+        gather(study, tmp_path, study.scale)
 
 
 def test_a_row_that_diverged_is_told_and_drawn(tmp_path):

@@ -5,12 +5,13 @@ import dataclasses
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import tyro
 
 from fewstep._disk import writing
+from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.runs import Model, adapt, load
 from fewstep.runs.experiment import NO_HINT
@@ -43,6 +44,9 @@ class Adapt:
     """File to write to, CSV or npz by its ending (default: CSV to stdout)."""
     inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on the support (default: as in training)."""
+    norm: Annotated[Literal["support", "transductive"] | None, NO_HINT] = None
+    """Whose statistics normalise images: the support's (default), or of all queries together (transductive), which is
+    more accurate where many are asked at once, but makes an answer depend on the others."""
     seed: int = 0
     """Seed of the masks."""
     json: bool = False
@@ -64,6 +68,8 @@ class Adapt:
         return 0
 
     def _points(self, model: Model) -> "_Table":
+        if self.norm:
+            raise FewstepError("--norm does not apply: the run has no images. Leave it out.")
         x, y = read_support(self.support)
         asked = read_query(self.query, x.shape[1:])
         made = adapt(model, batch(x, y), asked, steps=self.inner_steps, seed=self.seed)
@@ -74,11 +80,13 @@ class Adapt:
 
     def _images(self, model: Model) -> "_Table":
         image, invert = model.built.problem.image, model.run.experiment.tasks == "omniglot"
+        if self.norm and self.norm not in model.built.problem.norms:
+            raise FewstepError(f"--norm does not apply: the run normalises by {model.built.problem.norms[0]}.")
         known = read_support_images(self.support, image, invert)
         asked = read_query_images(self.query, image, invert)
         classes = list(dict.fromkeys(known.names))
         support = batch(known.x, np.asarray([classes.index(name) for name in known.names]))
-        made = adapt(model, support, asked.x, steps=self.inner_steps, seed=self.seed, ways=len(classes))
+        made = adapt(model, support, asked.x, steps=self.inner_steps, seed=self.seed, ways=len(classes), norm=self.norm)
         answers = [classes[number] for number in made.argmax(axis=1)]
         head = ["image", "prediction", *(f"probability of {name}" for name in classes)]
         cells = [

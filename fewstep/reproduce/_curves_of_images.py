@@ -40,7 +40,8 @@ def _rate(found: Judged) -> float | None:
     """Steps a second: as measured in training; of one that is under way, the median between its validations."""
     if found.get("steps_per_second"):
         return float(found["steps_per_second"])
-    between = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in itertools.pairwise(found["times"]) if b[1] > a[1]]
+    since = found["times"] if len(found["times"]) > 1 else [(0, 0.0), *found["times"]]
+    between = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in itertools.pairwise(since) if b[1] > a[1]]
     return statistics.median(between) if between else None
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._disk import writing
+from fewstep._errors import FewstepError
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
 from fewstep._train import UNSEEN, NotFinite
@@ -18,7 +19,7 @@ from fewstep.inspection import inspect
 from fewstep.reproduce._budget import steps_within
 from fewstep.reproduce._images import judge_images
 from fewstep.reproduce._study import Cell, Judged
-from fewstep.runs import Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
+from fewstep.runs import Experiment, Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.meter import Meter
 from fewstep.runs.source import commit
@@ -35,11 +36,23 @@ def fitted(folder: Path, cell: Cell, budget: float | None) -> Cell:
     """The cell with as many steps as the budget of seconds allows; one that was begun keeps those it began with."""
     if begun(folder, cell):
         known = open_run(place(folder, cell)).experiment
-        return with_steps(cell, known.steps, known.validate_every)
+        made = with_steps(cell, known.steps, known.validate_every)
+        _check_same(place(folder, cell), known, made.experiment)
+        return made
     if budget is None:
         return cell
     steps = steps_within(cell.experiment, budget)
     return with_steps(cell, steps, max(1, steps // 40))
+
+
+def _check_same(path: Path, known: Experiment, wanted: Experiment) -> None:
+    """A row must have been trained as the study would train it now, or its command would not make it again."""
+    there, here = (dataclasses.asdict(experiment) for experiment in (known, wanted))
+    if differ := [f"{key} is {there[key]} there and {here[key]} here" for key in here if there[key] != here[key]]:
+        raise FewstepError(
+            f"{path} was trained otherwise than this study does: {', '.join(differ)}. Nothing was changed. Move that "
+            "folder away, or choose another --out."
+        )
 
 
 def with_steps(cell: Cell, steps: int, every: int) -> Cell:
