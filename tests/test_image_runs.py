@@ -254,11 +254,11 @@ def _trained_as(cells, method):
 def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
     study = STUDIES["omniglot"]
     cell = study.cells(study.scale)[0]
-    other = dataclasses.replace(cell.experiment, outer_lr=0.002, steps=7)
+    other = dataclasses.replace(cell.experiment, outer_lr=0.001, steps=7)
     (tmp_path / "cells" / cell.name).mkdir(parents=True)
     config = {"fewstep": "0.1.0", "experiment": dataclasses.asdict(other)}
     (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
-    with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.002 there and 0.008 here\."):
+    with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.001 there and 0.002 here\."):
         gather(study, tmp_path, study.scale)
 
 
