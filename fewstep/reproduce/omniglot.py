@@ -90,9 +90,9 @@ STUDY = Study(
     "The paper's network and test: conv4 of 64 filters with stride 2, characters turned by multiples of 90 degrees, "
     "600 test tasks with one query a class, 3 inner steps at 5 ways and 5 at 20. Split maml, that of the MAML and "
     "MT-net code, draws the test characters from all alphabets; split vinyals keeps alphabets for the test, which is "
-    "harder. Training is ours: Adam at 0.002 (20 ways: 0.004) falling to 0 by a cosine, 16 tasks a step at 5 "
-    "ways and 8 at 20, one inner step of 2 on the mean cross entropy. Prototypes train with 60 ways, and are trained and tested with four "
-    "classes made of each character; matching networks train with the ways of the test. * is ours.",
+    "harder. Training is ours: Adam at 0.002 (20 ways: 0.004) falling to 0 by a cosine, 16 tasks a step at 5 ways and "
+    "8 at 20, one inner step of 2 on the mean cross entropy. Prototypes train with 60 ways, and are trained and "
+    "tested with four classes made of each character; matching networks train with the ways of the test. * is ours.",
     "Lee & Choi, ICML 2018, section 6.4; published values from there for T-net, MT-net and MAML, from Snell et al., "
     "2017 for prototypes, Vinyals et al., 2016 for matching, Li et al., 2017 for Meta-SGD.",
     LEGEND,
