@@ -2,10 +2,12 @@
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -16,10 +18,10 @@ from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES, table_rows
+from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import load, open_run, scores, write_report
+from fewstep.runs import Progress, load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
 
@@ -242,6 +244,19 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert pages["episodes.html"].count("<table>") == 2 * 4
     assert {p.name for p in (out / "figures").iterdir()} >= {"accuracy-by-time.png", "accuracy-by-time.csv"}
     assert json.loads((out / "result.json").read_text())["cost"][0]["training_minutes"] > 0
+
+
+def test_a_row_that_was_stopped_is_told_with_its_curve(mini, tmp_path):
+    study, out = STUDIES["miniimagenet"], tmp_path / "out"
+    stop = Progress(lambda first, last: None, lambda step, row: signal.raise_signal(signal.SIGINT), lambda text: None)
+    scale = study.quick._replace(only=("prototypes-1shot",), steps=8, n_tasks=3)
+    data.images_at("miniimagenet", mini)
+    assert reproduce(study, out, scale, Watch(lambda cells: lambda number: stop, print)) is None
+    (row,) = json.loads((out / "result.json").read_text())["unfinished"]
+    assert row["cell"] == "prototypes-1shot"
+    assert row["command"].endswith("--only prototypes-1shot --resume")
+    assert row["command"] in html.unescape((out / "report.html").read_text())
+    data._places._asked.clear()
 
 
 def _trained_as(cells, method):

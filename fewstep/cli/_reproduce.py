@@ -83,7 +83,8 @@ class Reproduce:
         except KeyboardInterrupt:  # while judging, timing or drawing; a training ends by itself and saves
             result = None
         if result is None:
-            _show.say(f"Stopped; what is finished is safe in {out}. Go on with the same command and --resume.")
+            where = out / "report.html" if (out / "report.html").exists() else out
+            _show.say(f"Stopped; what is reached is safe in {where}. Go on with the same command and --resume.")
             return 130
         if self.json:
             _show.as_json(result)

@@ -46,6 +46,8 @@ def reproduce(
         try:
             judged = _judge_all(folder, cells, scale, watch, note)
             if judged is None:
+                if study.by_row:  # its rows take hours: what is reached is told
+                    _tell(study, folder, scale, [], [], {})
                 return None
             timed = study.cost and not scale.quick and not study.by_row
             speed = _speed(folder, cells, scale, watch) if timed else {}
