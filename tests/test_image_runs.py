@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import output
+from helpers import DATA, output
 from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
@@ -21,9 +21,10 @@ from fewstep.cli import main
 from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import Progress, load, open_run, scores, write_report
+from fewstep.runs import Progress, adapt, load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
+from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("images")  # what one test trains, others use
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
@@ -337,7 +338,20 @@ def test_the_papers_rows_are_all_there():
     assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])
 
 
+@pytest.mark.skipif(not (DATA / "omniglot").is_dir(), reason="Omniglot is not beside the project")
+def test_the_model_of_the_package_tells_unseen_characters_apart():
+    data.look_in(DATA)
+    characters = data.load("omniglot", "test", size=28, named="maml")
+    data.look_in(None)
+    ink = [1 - characters.of(name) / 255 for name in characters.names[::80][:5]]
+    support = batch(np.concatenate([images[:1] for images in ink]), np.arange(5))
+    asked = np.concatenate([images[1:11] for images in ink])
+    made = adapt(load("omniglot-mtnet-5way"), support, asked, norm="transductive")
+    assert (made.argmax(axis=1) == np.repeat(np.arange(5), 10)).mean() > 0.9
+
+
 def test_models_that_come_with_the_package():
+    assert "omniglot-mtnet-5way" in shipped()
     for name in shipped():
         experiment, step = read_about(name)
         meta = read_meta(name, build(experiment))

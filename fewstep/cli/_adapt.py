@@ -32,6 +32,7 @@ class Adapt:
       fewstep adapt runs/x --support known.csv --query asked.csv
       fewstep adapt runs/x --support known.npz --query asked.npz --inner-steps 5 --out predicted.csv
       fewstep adapt runs/characters --support letters/ --query unknown.png --inner-steps 3
+      fewstep adapt omniglot-mtnet-5way --support letters/ --query unknown/     (a model that comes with the package)
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]

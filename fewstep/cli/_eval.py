@@ -24,10 +24,11 @@ class Eval:
       fewstep eval runs/x --shots 5 10 20 --inner-steps 1 5 --json
       fewstep eval runs/x --checkpoint best --draw threshold
       fewstep eval runs/characters --ways 5 --shots 1 5 --inner-steps 3
+      fewstep eval omniglot-mtnet-5way
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of the run."""
+    """Folder of the run, or the name of a model that comes with the package."""
     shots: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Points a task is learned from (default: as in training)."""
     inner_steps: Annotated[tuple[int, ...] | None, NO_HINT] = None

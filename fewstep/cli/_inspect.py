@@ -24,7 +24,7 @@ class Inspect:
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Folder of the run."""
+    """Folder of the run, or the name of a model that comes with the package."""
     seed: Annotated[int | None, NO_HINT] = None
     """Which of the run's seeds (default: its first)."""
     checkpoint: Literal["last", "best"] = "last"
