@@ -358,5 +358,7 @@ def test_models_that_come_with_the_package():
         assert step > 0
         assert all(np.isfinite(leaf).all() for leaf in np.asarray(meta["weights"]["dense"]["kernel"]))
         assert load(name).step == step
+    with pytest.raises(FewstepError, match="Did you mean the package's model 'omniglot-mtnet-5way'"):
+        load("omniglot-mtnet")
     with pytest.raises(FewstepError, match="Unknown model"):
         read_about("nothing")

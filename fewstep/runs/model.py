@@ -1,6 +1,7 @@
 """A trained run as something that can be judged and used."""
 
 import dataclasses
+import difflib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -61,8 +62,11 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
         model = load("runs/x")
         prediction = adapt(model, support, query_x)
     """
-    if not Path(path).exists() and str(path) in shipped():
-        return _load_shipped(str(path), draw)
+    if not Path(path).exists():
+        if str(path) in shipped():
+            return _load_shipped(str(path), draw)
+        if close := difflib.get_close_matches(str(path), shipped()):
+            raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
     run = open_run(Path(path))
     # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
     built = build(dataclasses.replace(run.experiment, draw=draw) if draw else run.experiment)
