@@ -74,12 +74,15 @@ def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
     if STUDIES[result["name"]].by_row:
-        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, its steps and time below"
+        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told; times below"
     return (
-        f"{told} on {result['cores']} cores, seeds {result['scale']['seed']} to "
-        f"{result['scale']['seed'] + result['scale']['seeds'] - 1}, {versions}, commit {str(result['commit'])[:10]}: "
+        f"{told} on {result['cores']} cores, {_seeds(**result['scale'])}, {versions}, commit {str(result['commit'])[:10]}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )
+
+
+def _seeds(seed: int, seeds: int, **rest: Any) -> str:
+    return f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
 
 
 if __name__ == "__main__":
