@@ -74,9 +74,10 @@ def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
     if STUDIES[result["name"]].by_row:
-        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told; times below"
+        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
+    where = f"on {result['cores']} cores, {_seeds(**result['scale'])}"
     return (
-        f"{told} on {result['cores']} cores, {_seeds(**result['scale'])}, {versions}, commit {str(result['commit'])[:10]}: "
+        f"{told}, {where}, {versions}, commit {str(result['commit'])[:10]}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )
 

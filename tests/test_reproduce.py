@@ -302,7 +302,11 @@ def test_the_docs_show_what_is_committed():
         page = path.read_text()
         assert publish.with_tables(page) == page
     shown, full = publish.PAGES[1].read_text(), {**Scale()._asdict(), "only": [], "shots": []}
-    assert all(f"<!-- {name} -->" in shown for name in GRIDS)
+    assert all(f"<!-- {name} -->" in shown for name in (*GRIDS, "omniglot"))
+    result = json.loads((home / "benchmarks" / "results" / "omniglot" / "result.json").read_text())
+    assert all(
+        row["command"].startswith("fewstep reproduce omniglot") and row["n_tasks"] == 600 for row in result["rows"]
+    )
     for name in GRIDS:
         result = json.loads((home / "benchmarks" / "results" / name / "result.json").read_text())
         assert result["scale"] == {key: value for key, value in full.items() if key in result["scale"]}
