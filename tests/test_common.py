@@ -216,7 +216,7 @@ def losses_after(each, meta):
     return jax.jit(both)(meta)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ["sinusoid", pytest.param("polynomial", marks=pytest.mark.slow)])
 def test_training_lowers_the_error_on_every_task_distribution(name):
     each = learner(rules.mtnet(0.02), tanh_mlp((20,)))
     some = TASKS[name]()

@@ -52,7 +52,7 @@ def on_one_worker(name):
 
 
 EACH = [
-    pytest.param(name, marks=[on_one_worker(name), *([pytest.mark.slow] if name == "step-size" else [])])
+    pytest.param(name, marks=[on_one_worker(name), *([] if name == "sinusoid" else [pytest.mark.slow])])
     for name in GRIDS
 ]
 

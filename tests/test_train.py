@@ -43,7 +43,7 @@ def test_several_seeds_together_are_each_alone():
         assert_close(jax.tree.map(lambda leaf, n=number: leaf[n], together), alone, 1e-4)
 
 
-@pytest.mark.parametrize("chunk", [None, 1])
+@pytest.mark.parametrize("chunk", [None, pytest.param(1, marks=pytest.mark.slow)])
 def test_devices_do_not_change_what_is_learned(chunk):
     """Five tasks on three devices: the last is filled up with a task of weight 0."""
     each, optimiser = small(), optax.sgd(0.01)
