@@ -12,15 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce import (
-    HEAD,
-    STUDIES,
-    UNFINISHED,
-    Scale,
-    cost_table,
-    table_rows,
-    unfinished_rows,
-)  # fmt: skip
+from fewstep.reproduce import HEAD, STUDIES, UNFINISHED, Scale, cost_table, table_rows, unfinished_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]

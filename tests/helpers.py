@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from flax import nnx
 
 import fewstep
@@ -20,6 +21,9 @@ from fewstep.interop import linen as from_linen
 from fewstep.interop import nnx as from_nnx
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+needs_omniglot = pytest.mark.skipif(
+    not (DATA / "omniglot").is_dir(), reason="the real Omniglot is not beside the project"
+)
 
 # Every rule, as a function of its step size.
 RULES: dict[str, Callable[[float], fewstep.Rule]] = {

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from helpers import DATA, output
+from helpers import DATA, needs_omniglot, output
 from PIL import Image
 
 from fewstep import FewstepError, data
@@ -220,7 +220,7 @@ def test_fixed_splits_are_disjoint_and_of_their_sizes():
     assert all(any(set(group) <= part for part in parts.values()) for group in groups)
 
 
-@pytest.mark.skipif(not (DATA / "omniglot").exists(), reason="the real Omniglot is not beside the project")
+@needs_omniglot
 def test_the_real_omniglot():
     data.look_in(DATA)
     parts = {part: data.load("omniglot", part, size=7) for part in ("train", "validation", "test")}

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import DATA, output
+from helpers import DATA, needs_omniglot, output
 from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
@@ -292,7 +292,7 @@ def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
     assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
     assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
     study = STUDIES["omniglot"]
-    told = row_command(study, study.scale._replace(budget=90.0), {"cell": "mtnet-5way-5shot", "steps": 7})
+    told = row_command(study, study.scale._replace(budget=90.0), "mtnet-5way-5shot", 7, 5)
     assert told == "fewstep reproduce omniglot --steps 7 --only mtnet-5way-5shot --shots 5"
 
 
@@ -338,7 +338,7 @@ def test_the_papers_rows_are_all_there():
     assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])
 
 
-@pytest.mark.skipif(not (DATA / "omniglot").is_dir(), reason="Omniglot is not beside the project")
+@needs_omniglot
 def test_the_model_of_the_package_tells_unseen_characters_apart():
     data.look_in(DATA)
     characters = data.load("omniglot", "test", size=28, named="maml")

@@ -21,7 +21,7 @@ from fewstep.reproduce import (
     reproduce,
     table_rows,
     unfinished_rows,
-)  # fmt: skip
+)
 from fewstep.runs.experiment import NO_HINT
 
 _NAMES = f"What to reproduce: {', '.join(STUDIES)}."

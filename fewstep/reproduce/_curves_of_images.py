@@ -18,7 +18,8 @@ def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
     data = []
     for cell, found in zip(cells, judged, strict=True):
         when, rate = dict(map(tuple, found["times"])), _rate(found)
-        setting = f"{cell.experiment.validation_ways or cell.experiment.ways or 5} ways, {cell.experiment.shots} shots"
+        ways = cell.experiment.validation_ways or cell.experiment.ways or 5
+        setting = _setting(cell, ways, cell.experiment.shots)
         for point in found["training"]:
             step, right = point["step"], 1 - sum(point["errors"]) / len(point["errors"])
             if step in when and rate:
@@ -30,6 +31,12 @@ def _by_time(cells: list[Cell], judged: list[Judged]) -> Figure:
         _panels(data, "training time in minutes"),
         ("setting", "method", "minutes", "accuracy", "step", "wall_minutes"), data,
     )  # fmt: skip
+
+
+def _setting(cell: Cell, ways: int, shots: int) -> str:
+    """What a panel shows: methods stand in one only if their tasks are alike."""
+    split = cell.setting.get("split")
+    return f"{ways} ways, {shots} shots" + (f", split {split}" if split else "")
 
 
 def _label(cell: Cell) -> str:
@@ -51,7 +58,7 @@ def _by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
         if len(cell.steps) > 1:
             for row in found["errors"]:
                 kind = "" if row["transductive"] else ", of the support"
-                setting = f"{row['ways']} ways, {row['shots']} shots"
+                setting = _setting(cell, row["ways"], row["shots"])
                 data.append((setting, _label(cell) + kind, row["inner_steps"], row["mean"], row["interval95"]))
     return Figure(
         "accuracy-by-inner-steps", "Accuracy against inner steps at test",
@@ -68,14 +75,17 @@ def _panels(data: list[tuple[Any, ...]], xlabel: str) -> list[Any]:
         def draw(ax: Any) -> None:
             for number, label in enumerate(dict.fromkeys(row[0] for row in mine)):
                 points = [row for row in rows_of(mine, label) if row[1] is not None]
-                ax.plot([p[0] for p in points], [100 * p[1] for p in points], "o-", ms=3, label=label, **_line(number))
+                ax.plot(
+                    [p[0] for p in points],
+                    [100 * p[1] for p in points],
+                    "o-",
+                    ms=3,
+                    label=label,
+                    color=style(number)["color"],
+                )
             ax.set(title=setting, xlabel=xlabel, ylabel="accuracy in %")
             ax.legend(fontsize=7)
 
         return draw
 
     return [panel(setting) for setting in dict.fromkeys(row[0] for row in data)]
-
-
-def _line(number: int) -> dict[str, Any]:
-    return {"color": style(number)["color"]}

@@ -24,10 +24,14 @@ def unfinished(study: Study, scale: Scale, cells: list[Cell], curves: list[Judge
             "cell": cell.name, "method": cell.label, "steps": cell.experiment.steps, "seconds": curve["seconds"],
             "step": max((point["step"] for point in curve["training"]), default=0),
             "validation_accuracy": _accuracy(curve),
-            "command": row_command(study, scale, {"cell": cell.name, "steps": cell.experiment.steps}) + " --resume",
+            "command": _command_of(study, scale, cell) + " --resume",
         }
         for cell, curve in zip(cells, curves, strict=True)
     ]  # fmt: skip
+
+
+def _command_of(study: Study, scale: Scale, cell: Cell) -> str:
+    return row_command(study, scale, cell.name, cell.experiment.steps, cell.experiment.shots)
 
 
 def _accuracy(curve: Judged) -> float | None:
@@ -35,12 +39,11 @@ def _accuracy(curve: Judged) -> float | None:
     return 1 - sum(errors) / len(errors) if errors else None
 
 
-def row_command(study: Study, scale: Scale, row: Row) -> str:
+def row_command(study: Study, scale: Scale, name: str, steps: int, shots: int) -> str:
     """The command that trains one row: with the steps that a budget came to, so that it gives the same numbers."""
-    alone = scale._replace(only=(row["cell"],), steps=row["steps"], budget=None, shots=())
-    usual = {cell.name for cell in study.cells(alone)}
-    shots = () if row["cell"] in usual else (int(row["cell"].split("-")[-1].removesuffix("shot")),)
-    return command(study, alone._replace(shots=shots))
+    alone = scale._replace(only=(name,), steps=steps, budget=None, shots=())
+    usual = any(cell.name == name for cell in study.cells(alone))
+    return command(study, alone if usual else alone._replace(shots=(shots,)))
 
 
 def command(study: Study, scale: Scale) -> str:

@@ -66,7 +66,8 @@ def _tell(
         cells, judged, under_way, curves = gather(study, folder, scale)
     result = _result(study, scale, cells, judged, speed)
     if study.by_row:
-        result["rows"] = [row | {"command": row_command(study, scale, row)} for row in result["rows"]]
+        for row in result["rows"]:
+            row["command"] = row_command(study, scale, row["cell"], row["steps"], row["setting"]["shots"])
         result["unfinished"] = unfinished(study, scale, under_way, curves)
     result |= {"total_seconds": _folder.seconds(folder), "report": str(folder / "report.html")}
     write_json(folder / "result.json", result := finite(result))
