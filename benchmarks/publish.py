@@ -67,7 +67,7 @@ def _source(result: dict[str, Any]) -> str:
     told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
     if STUDIES[result["name"]].by_row:
         told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
-    where = f"on {result['cores']} cores, {_seeds(**result['scale'])}"
+    where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
         f"{told}, {where}, {versions}, commit {str(result['commit'])[:10]}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."

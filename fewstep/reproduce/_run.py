@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.metadata
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
 from fewstep.runs import Progress
 from fewstep.runs.files import finite, read_json, write_json
+from fewstep.runs.layout import cores
 from fewstep.runs.source import commit
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
@@ -131,7 +131,7 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
         "command": command(study, scale),
         "versions": {package: importlib.metadata.version(package) for package in _PACKAGES}
         | {"python": platform.python_version()},
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "commit": commit(),
         "trained_at_commits": sorted({str(found["commit"]) for found in judged}),
     }

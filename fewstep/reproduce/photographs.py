@@ -1,7 +1,7 @@
 """Photographs: CIFAR-FS, and miniImageNet, which is the lower part of Table 3 of the MT-net paper."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewstep.reproduce._curves_of_images import figures
 from fewstep.reproduce._images import LEGEND, RULES, cost_rows, episode_pages, image_experiment
@@ -30,30 +30,44 @@ WAYS, QUERIES, STEPS = 5, 15, 10  # of every test
 INNER = (5, 10, 20)
 
 
-def _cells(tasks: str, usual: tuple[int, ...], inner: dict[str, Any]) -> Callable[[Scale], list[Cell]]:
+class _Recipe(NamedTuple):
+    """How the rows of a study are trained. Prototypes train with more ways than they are tested with."""
+
+    queries: int
+    rules: dict[str, Any]
+    tasks_of_learners: int
+    ways_of_prototypes: dict[int, int]  # by their shots
+
+
+CIFAR_RECIPE = _Recipe(5, {"inner_steps": 1, "inner_lr": 0.4}, 4, {})
+MINI_RECIPE = _Recipe(15, {"inner_steps": 5, "inner_lr": 0.05}, 1, {1: 30, 5: 20})  # the papers'
+
+
+def _cells(tasks: str, usual: tuple[int, ...], recipe: _Recipe) -> Callable[[Scale], list[Cell]]:
     def cells(scale: Scale) -> list[Cell]:
         made = []
         for shots in scale.shots or usual:
-            made += [_rule(scale, tasks, label, method, shots, inner) for label, method in RULES.items()]
-            made += [_learner(scale, tasks, label, method, shots) for label, method in LEARNERS.items()]
+            made += [_rule(scale, tasks, label, method, shots, recipe) for label, method in RULES.items()]
+            made += [_learner(scale, tasks, label, method, shots, recipe) for label, method in LEARNERS.items()]
         return made
 
     return cells
 
 
-def _rule(scale: Scale, tasks: str, label: str, method: str, shots: int, inner: dict[str, Any]) -> Cell:
-    """As in the papers: 32 filters, 4 tasks a step, 15 queries a class in training too."""
+def _rule(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell:
+    """32 filters and 4 tasks a step, as in the papers."""
     experiment = image_experiment(
-        scale, method, tasks, ways=WAYS, shots=shots, queries=QUERIES, meta_batch=4, filters=32, **inner
+        scale, method, tasks, ways=WAYS, shots=shots, queries=recipe.queries, meta_batch=4, filters=32, **recipe.rules
     )
     return _cell(scale, method, label, shots, experiment, (STEPS,) if scale.quick else INNER)
 
 
-def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int) -> Cell:
-    """Prototypes train with more ways than they are tested with, as in their paper; the rest as they are tested."""
-    ways = {1: 30, 5: 20}.get(shots, 20) if method == "prototypes" and not scale.quick else WAYS
-    least = {"ways": ways, "validation_ways": WAYS if ways != WAYS else None}
-    experiment = image_experiment(scale, method, tasks, shots=shots, queries=QUERIES, meta_batch=2, **least)
+def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell:
+    many = method == "prototypes" and not scale.quick
+    sizes: dict[str, Any] = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
+    if many:
+        sizes = {"ways": recipe.ways_of_prototypes.get(shots, 20), "validation_ways": WAYS, "meta_batch": 1}
+    experiment = image_experiment(scale, method, tasks, shots=shots, queries=recipe.queries, **sizes)
     steps = (STEPS,) if method == "finetune" and scale.quick else INNER if method == "finetune" else (0,)
     return _cell(scale, method, label, shots, experiment, steps)
 
@@ -88,23 +102,25 @@ def _study(
 
 _COMMON = (
     "conv4 with 2x2 pooling, 32 filters for the rules and 64 for the rest; 600 test tasks of 5 ways with 15 queries a "
-    "class, 10 inner steps at test. Training is ours: Adam at 0.002 falling to 0 by a cosine, 4 tasks a step (2 for "
-    "learners without inner steps), 15 queries a class"
+    "class, 10 inner steps at test. Training is ours: Adam at 0.002 falling to 0 by a cosine, 4 tasks a step for the "
+    "rules"
 )
 CIFAR_STUDY = _study(
     "cifar-fs",
     "CIFAR-FS",
-    f"{_COMMON}, two inner steps of 0.4 on the mean cross entropy.",
+    f"{_COMMON}, 5 queries a class, one inner step of 0.4 on the mean cross entropy; prototypes one task a step, of 20 "
+    "ways.",
     "Published: MAML and prototypes with conv4 as given by Bertinetto et al., ICLR 2019. There is none for MT-net.",
-    _cells("cifar-fs", (1, 5), {"inner_steps": 2, "inner_lr": 0.4}),
+    _cells("cifar-fs", (1, 5), CIFAR_RECIPE),
     CIFAR_FS,
 )
 MINI_STUDY = _study(
     "miniimagenet",
     "miniImageNet: Table 3 of the MT-net paper",
-    f"{_COMMON}, 5 inner steps of 0.05 on the mean cross entropy (0.01 in the paper, which sums over the classes).",
+    f"{_COMMON}, 15 queries a class, 5 inner steps of 0.05 on the mean cross entropy (0.01 in the paper, which sums "
+    "over the classes); prototypes one task a step, of 30 ways (20 with 5 shots).",
     "Lee & Choi, ICML 2018, section 6.4. The images cannot be downloaded freely: name their folder with --images.",
-    _cells("miniimagenet", (1,), {"inner_steps": 5, "inner_lr": 0.05}),
+    _cells("miniimagenet", (1,), MINI_RECIPE),
     MINI,
     needs="--images FOLDER",
 )

@@ -24,9 +24,13 @@ class Layout(NamedTuple):
 def choose(experiment: Experiment, inner_steps: int) -> Layout:
     """The given layout, completed: heavy tasks one at a time on every core, light ones all together on one."""
     heavy = _work(experiment, inner_steps) >= _HEAVY
-    cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, experiment.meta_batch)
-    devices = experiment.devices or (cores if heavy and _on_cpu() else 1)
+    devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy and _on_cpu() else 1)
     return Layout(devices, experiment.chunk or (1 if heavy and _on_cpu() else None))
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def prepare(layout: Layout, *, asked: bool) -> int:
