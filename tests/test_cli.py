@@ -167,6 +167,7 @@ def test_files_that_cannot_be_used(run, capsys, tmp_path, support, query, words)
         (["eval", "RUN", "--shots", "0"], "--shots is (0,)"),
         (["eval", "RUN", "--inner-steps", "-1"], "--inner-steps is (-1,)"),
         (["eval", "RUN", "--n-tasks", "1"], "n_tasks is 1"),
+        (["eval", "RUN", "--split", "train"], "--split train does not apply: sinusoid is drawn anew"),
         (["inspect", "RUN", "--seed", "9"], "The run has no seed 9"),
         (["train", "maml", "sinusoid", "--run", "/proc/x"], "Cannot write"),
     ],

@@ -96,11 +96,13 @@ def test_the_split_stays_when_the_folder_grows(run, photos, capsys):
 
 
 def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
-    code, out, _ = output(capsys, "eval", run, "--ways", 2, "--inner-steps", 1, "--n-tasks", 4, "--json")
+    code, out, _ = output(
+        capsys, "eval", run, "--ways", 2, "--inner-steps", 1, "--n-tasks", 4, "--split", "train", "--json"
+    )
     assert code == 0
     rows = json.loads(out)["rows"]
-    assert [(row["ways"], row["norm"], row["transductive"], row["metric"]) for row in rows] == [
-        (2, "transductive", True, "accuracy"), (2, "support", False, "accuracy"),
+    assert [(row["ways"], row["norm"], row["transductive"], row["metric"], row["split"]) for row in rows] == [
+        (2, "transductive", True, "accuracy", "train"), (2, "support", False, "accuracy", "train"),
     ]  # fmt: skip
     assert all(0 <= row["mean"] <= 1 for row in rows)
     code, _, err = output(capsys, "eval", run, "--ways", 4)

@@ -24,6 +24,7 @@ class Eval:
       fewstep eval runs/x --shots 5 10 20 --inner-steps 1 5 --json
       fewstep eval runs/x --checkpoint best --draw threshold
       fewstep eval runs/characters --ways 5 --shots 1 5 --inner-steps 3
+      fewstep eval runs/characters --split validation --inner-steps 1 3 5 10
       fewstep eval omniglot-mtnet-5way
     """
 
@@ -39,6 +40,8 @@ class Eval:
     """Points a task is judged on, images a class (default: 10; images: as in training)."""
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task (default: as in training)."""
+    split: Literal["test", "validation", "train"] = "test"
+    """The classes of images that tasks are made of. What you choose by looking, choose on validation."""
     seed: int = 0
     """Seed of the tasks and the masks."""
     checkpoint: Literal["last", "best"] = "last"
@@ -61,7 +64,7 @@ class Eval:
         steps = (0, 1, 5) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
         rows = evaluate_run(
             model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
-            ways=self.ways, seed=self.seed, say=_show.say,
+            ways=self.ways, split=self.split, seed=self.seed, say=_show.say,
         )  # fmt: skip
         if self.json:
             _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})

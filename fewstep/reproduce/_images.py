@@ -34,7 +34,7 @@ def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], No
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
-        "episodes": example_episodes(model, ways, shots, cell.steps_at_test) if model.whole else [],
+        "episodes": example_episodes(model, ways, shots, cell.steps_at_test[0]) if model.whole else [],
     }
 
 

@@ -127,7 +127,10 @@ def _short(value: Any, digits: int | None = None) -> str:
 
 def _setting(row: Row) -> str:
     """The setting in words; what is measured is said where it is not the error."""
-    plain = {"shots": "{} shots", "ways": "{} ways", "statistics": "statistics {}", "steps": "{:,} steps"}
+    plain = {
+        "shots": "{} shots", "ways": "{} ways", "inner steps": "{} inner steps", "statistics": "statistics {}",
+        "steps": "{:,} steps",
+    }  # fmt: skip
     words = [
         plain[key].format(value) if key in plain else f"{key.replace('_', '-')} {_short(value)}"
         for key, value in row["setting"].items()

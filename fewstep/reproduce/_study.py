@@ -63,7 +63,8 @@ class Cell(NamedTuple):
     """One training of a grid: its folder's name, the method as people call it, its setting; `ours` is not in a paper.
 
     It is judged after each of `steps` with the shots of its training, and after one step with the other `shots`; a cell
-    of images at the ways, shots and queries of each of its `tests`, its row after `steps_at_test`.
+    of images at the ways, shots and queries of each of its `tests`, its rows after `steps_at_test`, the paper's
+    number first.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Cell(NamedTuple):
     shots: tuple[int, ...] = ()
     ours: bool = False
     tests: tuple[tuple[int, int, int], ...] = ()
-    steps_at_test: int = 0
+    steps_at_test: tuple[int, ...] = (0,)
 
 
 class Study(NamedTuple):

@@ -73,8 +73,9 @@ def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int, reci
 
 
 def _cell(scale: Scale, method: str, label: str, shots: int, experiment: Any, steps: tuple[int, ...]) -> Cell:
+    at_test = (STEPS,) if STEPS in steps else steps
     return Cell(
-        f"{method}-{shots}shot", label, {}, experiment, steps, tests=((WAYS, shots, QUERIES),), steps_at_test=STEPS
+        f"{method}-{shots}shot", label, {}, experiment, steps, tests=((WAYS, shots, QUERIES),), steps_at_test=at_test
     )
 
 

@@ -95,12 +95,14 @@ def evaluate_run(
     n_tasks: int = 600,
     queries: int | None = None,
     ways: int | None = None,
+    split: str = "test",
     seed: int = 0,
     say: Callable[[str], None] = lambda message: None,
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks.
 
-    **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training. Images are judged
+    **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training; `split`:
+    the classes that tasks are made of; what is chosen by looking is chosen on `validation`. Images are judged
     twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
     support, and `say` is told of each. A learner without inner steps is judged once.
     """
@@ -108,17 +110,20 @@ def evaluate_run(
     _check_sizes(ways, queries)
     experiment, norms = model.run.experiment, model.built.problem.norms
     images, asked = experiment.has_images, ways or trained_ways(experiment)
+    if split != "test" and not images:
+        raise FewstepError(f"--split {split} does not apply: {experiment.tasks} is drawn anew each time. Leave it out.")
     queries = queries or (experiment.queries if images else 10)
     steps = steps if model.built.steps else (0,)
     rows = []
     for turn, (norm, number) in enumerate(itertools.product(norms, shots)):
         if images:
             say(f"Judging {turn + 1} of {len(norms) * len(shots)}: {asked}-way {number}-shot, norm {norm}.")
-        tasks = model.built.problem.tasks(number, queries, "test", ways)
+        tasks = model.built.problem.tasks(number, queries, split, ways)
         values = _values(model, model.built.make(asked, norm), tasks, steps=steps, n_tasks=n_tasks, seed=seed)
         kind = {"ways": asked, "queries": queries, "norm": norm, "transductive": norm == "transductive"}
         rows += [
-            _row(model, number, count, values[:, :, i]) | (kind if images else {}) for i, count in enumerate(steps)
+            {"split": split} | _row(model, number, count, values[:, :, i]) | (kind if images else {})
+            for i, count in enumerate(steps)
         ]
     return rows
 
@@ -134,7 +139,6 @@ def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, 
     """One row from each seed's scores on the same tasks; the interval is over tasks, each the mean of the seeds."""
     joined = summarise(shots, steps, values.mean(0))
     row = {
-        "split": "test",
         "shots": shots,
         "inner_steps": steps,
         "metric": model.built.problem.metric,
