@@ -1,0 +1,46 @@
+"""What an estimator is given, checked: one clear line for each mistake."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fewstep._errors import FewstepError
+
+
+def table(estimator: BaseEstimator, X: Any, dtype: str, *, reset: bool) -> np.ndarray:
+    """X as a table of finite numbers with the columns that the estimator knows."""
+    X = validate_data(estimator, X, dtype=dtype, reset=reset, ensure_all_finite=False)
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        names = getattr(estimator, "feature_names_in_", None)
+        where = f"column {names[column]!r}" if names is not None else f"column {column}"
+        what = "NaN" if np.isnan(X[row, column]) else "inf"
+        raise FewstepError(
+            f"X contains {what}: {bad.any(1).sum()} of {len(X)} rows, the first is row {row} at {where}. Fill these in "
+            "or leave the rows out, for example with sklearn.impute.SimpleImputer()."
+        )
+    return X
+
+
+def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes, and for every row the number of its class."""
+    if y is None:
+        raise FewstepError("requires y to be passed, but the target y is None: a classifier learns from labels.")
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    if len(y) != rows:
+        raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers; each row needs one label.")
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise FewstepError(f"y has only one class, {classes[0]!r}: there is nothing to tell apart. Give two or more.")
+    return classes, codes
+
+
+def standardise(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros."""
+    mean, scale = X.mean(0), X.std(0)
+    return mean, np.where(scale > 1e-12 * np.maximum(np.abs(mean), 1), scale, 1).astype(X.dtype)

@@ -1,0 +1,100 @@
+"""What both networks share as scikit-learn estimators: checks, scaling, classes, probabilities, features."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from fewstep._errors import FewstepError
+from fewstep.layerwise._checks import standardise, table, targets
+from fewstep.layerwise._history import Record, Stopped
+from fewstep.layerwise._temperature import held_out, temperature
+
+HELD_OUT = 5  # one in so many rows of each class is held out for the calibration
+
+
+class Fitted(NamedTuple):
+    """A network that was learned: its parts, and what the parts do with rows that are scaled."""
+
+    parts: Any
+    history: list[Record]
+    stopped: Stopped
+    features: Callable[[np.ndarray, int], np.ndarray]
+    scores: Callable[[np.ndarray], np.ndarray]
+
+
+class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Abstract: a subclass names its parameters in `__init__`, checks them and learns a network."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learns the layers one by one, then the read-out."""
+        self._check()
+        X = table(self, X, self.dtype, reset=True)
+        self.classes_, codes = targets(y, len(X))
+        self.mean_, self.scale_ = standardise(X)
+        rng = check_random_state(self.random_state)
+        X = (X - self.mean_) / self.scale_
+        with jax.enable_x64(self.dtype == "float64"):
+            self.temperature_ = self._temperature(X, codes, rng)
+            self._take(self._learn(X, codes, _key(rng)))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The score of each class, higher is nearer; for two classes the second's less the first's."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        scores = self._scores(X)
+        return self.classes_[np.argmax(scores, axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The softmax of the scores over a temperature, which was fitted on rows held out of the training."""
+        scaled = self._scores(X) / self.temperature_
+        risen = np.exp(scaled - scaled.max(1, keepdims=True))
+        return risen / risen.sum(1, keepdims=True)
+
+    def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
+        """The features after a layer, counted from 1; without a number, after the last."""
+        check_is_fitted(self)
+        most = len(self.history_)
+        if layer is not None and not 1 <= layer <= most:
+            raise FewstepError(f"layer={layer}, but this network has the layers 1 to {most}.")
+        with jax.enable_x64(self.dtype == "float64"):
+            return self._fitted.features(self._scaled(X), most if layer is None else layer)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        with jax.enable_x64(self.dtype == "float64"):
+            return self._fitted.scores(self._scaled(X)).astype(np.float64)
+
+    def _scaled(self, X: Any) -> np.ndarray:
+        return (table(self, X, self.dtype, reset=False) - self.mean_) / self.scale_
+
+    def _take(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        self.history_, (self.converged_, self.stopped_) = fitted.history, fitted.stopped
+        self.n_layers_ = len(fitted.history)
+        self._n_features_out = fitted.features(np.zeros((1, len(self.mean_)), self.dtype), self.n_layers_).shape[1]
+
+    def _temperature(self, X: np.ndarray, codes: np.ndarray, rng: np.random.RandomState) -> float:
+        """Learned from a network of the other rows, unless the user does without or classes are too small."""
+        out = held_out(codes, HELD_OUT, rng)
+        if not self.calibrate or not out.any():
+            return 1.0
+        return temperature(self._learn(X[~out], codes[~out], _key(rng)).scores(X[out]), codes[out])
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _learn(self, X: np.ndarray, codes: np.ndarray, key: jax.Array) -> Fitted:
+        raise NotImplementedError
+
+
+def _key(rng: np.random.RandomState) -> jax.Array:
+    return jax.random.key(int(rng.randint(2**31 - 1)))

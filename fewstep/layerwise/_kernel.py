@@ -1,0 +1,67 @@
+r"""The Gaussian kernel, by blocks of rows, and random features in its place.
+
+    k(a, b) = exp(-|a - b|^2 / (2 sigma^2)) \approx f(a) . f(b),   f(a) = sqrt(2/D) cos(a Omega / sigma + phase)
+
+No function here holds more of an n x n kernel than a block of its rows.
+
+Reference: Rahimi & Recht, Random Features for Large-Scale Kernel Machines, NeurIPS 2007.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+Rows = Float[Array, "rows d"]
+
+
+class Waves(NamedTuple):
+    """What random features are made of: frequencies for a bandwidth of 1, and phases."""
+
+    omega: Float[Array, "d features"]
+    phase: Float[Array, " features"]
+
+
+def squared_distances(a: Rows, b: Float[Array, "others d"]) -> Float[Array, "rows others"]:
+    """|a_i - b_j|^2, never below 0."""
+    apart = jnp.sum(a * a, 1)[:, None] + jnp.sum(b * b, 1)[None] - 2 * a @ b.T
+    return jnp.maximum(apart, 0)
+
+
+def gaussian(a: Rows, b: Float[Array, "others d"], sigma: Float[Array, ""]) -> Float[Array, "rows others"]:
+    """The kernel between two sets of rows."""
+    return jnp.exp(-squared_distances(a, b) / (2 * jnp.square(sigma)))
+
+
+def draw_waves(key: Key[Array, ""], width: int, features: int, dtype: jnp.dtype) -> Waves:
+    """Random frequencies and phases."""
+    first, second = jax.random.split(key)
+    omega = jax.random.normal(first, (width, features), dtype)
+    return Waves(omega, jax.random.uniform(second, (features,), dtype, 0, 2 * jnp.pi))
+
+
+def random_features(x: Rows, waves: Waves, sigma: Float[Array, ""]) -> Float[Array, "rows features"]:
+    """Features whose products are the kernel, in the mean over the waves."""
+    turns = x @ waves.omega / sigma + waves.phase[None]
+    return jnp.sqrt(2 / waves.phase.size) * jnp.cos(turns)
+
+
+def over_blocks(part: Callable[..., Array], rows: tuple[Array, ...], size: int) -> Array:
+    """The sum of `part(block of each)` over blocks of that many rows; the rows divide by it."""
+    count = rows[0].shape[0] // size
+    blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)
+    if count == 1:
+        return part(*(block[0] for block in blocks))
+    shapes = jax.eval_shape(part, *(block[0] for block in blocks))
+    start = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+    return jax.lax.scan(lambda total, block: (jax.tree.map(jnp.add, total, part(*block)), None), start, blocks)[0]
+
+
+def map_blocks(part: Callable[..., Array], rows: tuple[Array, ...], size: int) -> Array:
+    """`part(block of each)` for blocks of that many rows, one below the other; the rows divide by it."""
+    count = rows[0].shape[0] // size
+    blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)
+    made = jax.lax.map(lambda block: part(*block), blocks)
+    return made.reshape(-1, *made.shape[2:])

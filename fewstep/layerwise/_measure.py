@@ -1,0 +1,106 @@
+r"""What a layer has reached: alignment with the labels, silhouette, scatter.
+
+    H* = <A, B> / (|A| |B|),   A = H K,   B = H Y Y^T        (the authors': centred on one side)
+    CKA: the same with A = H K H and B = H Y Y^T H
+
+All from sums over blocks of rows; rows without a label (zeros in Y) count for nothing.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fewstep.layerwise._hsic import Labels
+from fewstep.layerwise._kernel import Rows, map_blocks, over_blocks, squared_distances
+
+
+class Alignment(NamedTuple):
+    """How alike a kernel and that of the labels are: 1 is best."""
+
+    normalised: Float[Array, ""]
+    cka: Float[Array, ""]
+
+
+def alignment(kernel: Callable[[Rows, Rows], Array], x: Rows, labels: Labels, size: int) -> Alignment:
+    """Both alignments of `kernel(rows, others)` with the one-hot labels, by blocks of `size` rows."""
+    here = jnp.sum(labels, 1)
+    centred = centre(labels)
+
+    def part(rows: Array, own: Array, mine: Array) -> tuple[Array, ...]:
+        block = kernel(rows, x) * own[:, None] * here[None]
+        sums = jnp.sum(block, 1)
+        seen = block @ labels
+        return (
+            jnp.sum(block**2),
+            jnp.sum(sums**2),
+            jnp.sum(sums),
+            jnp.sum(mine * seen),
+            jnp.sum(mine * (block @ centred)),
+        )
+
+    squares, of_sums, total, crossed, both = over_blocks(part, (x, here, centred), size)
+    count, inner, outer = jnp.sum(here), centred.T @ centred, labels.T @ labels
+    one_sided = jnp.sqrt((squares - of_sums / count) * jnp.sum(inner * outer))
+    two_sided = jnp.sqrt((squares - 2 * of_sums / count + (total / count) ** 2) * jnp.sum(inner * inner))
+    return Alignment(crossed / jnp.maximum(one_sided, 1e-300), both / jnp.maximum(two_sided, 1e-300))
+
+
+def linear_alignment(features: Rows, labels: Labels) -> Alignment:
+    """Both alignments of the kernel that the products of the features are; nothing of n x n is made."""
+    here = jnp.sum(labels, 1, keepdims=True)
+    count = jnp.sum(here)
+    own = features * here
+    apart = (own - jnp.sum(own, 0)[None] / count) * here
+    centred = centre(labels)
+    plain, between = own.T @ own, apart.T @ apart
+    inner = centred.T @ centred
+    one_sided = jnp.sqrt(jnp.sum(plain * between) * jnp.sum(inner * (labels.T @ labels)))
+    two_sided = jnp.sqrt(jnp.sum(between**2) * jnp.sum(inner**2))
+    crossed, both = jnp.sum((own.T @ centred) * (own.T @ labels)), jnp.sum((own.T @ centred) ** 2)
+    return Alignment(crossed / jnp.maximum(one_sided, 1e-300), both / jnp.maximum(two_sided, 1e-300))
+
+
+def centre(labels: Labels) -> Labels:
+    """One-hot labels less their mean; rows without a label stay zero."""
+    here = jnp.sum(labels, 1, keepdims=True)
+    return (labels - jnp.sum(labels, 0) / jnp.sum(here)) * here
+
+
+def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
+    """The mean over all rows of (b - a) / max(a, b): a is the mean distance to the row's own class, b to the nearest
+    other. A row alone in its class has 0."""
+    counts = jnp.sum(labels, 0)
+
+    def part(rows: Array, mine: Array) -> Array:
+        sums = jnp.sqrt(squared_distances(rows, x)) @ labels
+        own = jnp.sum(sums * mine, 1) / jnp.maximum(jnp.sum(mine * counts[None], 1) - 1, 1)
+        other = jnp.min(jnp.where((mine > 0) | (counts[None] == 0), jnp.inf, sums / jnp.maximum(counts[None], 1)), 1)
+        alone = jnp.sum(mine * counts[None], 1) <= 1
+        worth = (other - own) / jnp.maximum(jnp.maximum(own, other), 1e-300)
+        return jnp.where(alone, 0, worth)
+
+    return jnp.sum(map_blocks(part, (x, labels), size)) / jnp.sum(counts)
+
+
+def scatter_ratio(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
+    """The authors' T: the sum of distances within classes, divided by that between classes."""
+    here = jnp.sum(labels, 1)
+
+    def part(rows: Array, mine: Array) -> tuple[Array, Array]:
+        apart = jnp.sqrt(squared_distances(rows, x))
+        return jnp.sum(mine * (apart @ labels)), jnp.sum(apart @ here * jnp.sum(mine, 1))
+
+    within, all_pairs = over_blocks(part, (x, labels), size)
+    return within / (all_pairs - within)
+
+
+def trace_ratio(x: Rows, labels: Labels) -> Float[Array, ""]:
+    """Equation 6: Tr(S_w) / Tr(S_b), the scatter about the class means and that of the class means."""
+    counts = jnp.sum(labels, 0)
+    means = (labels.T @ x) / jnp.maximum(counts, 1)[:, None]
+    here = jnp.sum(labels, 1, keepdims=True)
+    within = jnp.sum(jnp.square((x - labels @ means) * here))
+    middle = jnp.sum(x * here, 0) / jnp.sum(here)
+    return within / jnp.sum(counts[:, None] * jnp.square(means - middle[None]))

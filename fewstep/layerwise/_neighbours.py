@@ -1,0 +1,23 @@
+"""The vote of the nearest rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+
+class Neighbours(NamedTuple):
+    """Rows that vote, their classes, and how many of them are asked."""
+
+    rows: np.ndarray
+    codes: np.ndarray
+    count: int
+
+
+def votes(neighbours: Neighbours, x: np.ndarray, classes: int) -> np.ndarray:
+    """The votes for each class, and less than one more for nearness, which decides between equal votes."""
+    found = NearestNeighbors(n_neighbors=neighbours.count).fit(neighbours.rows)
+    apart, places = found.kneighbors(x)
+    own = neighbours.codes[places][:, :, None] == np.arange(classes)
+    nearest = np.where(own, apart[:, :, None], np.inf).min(1)
+    return own.sum(1) + 0.5 / (1 + nearest)

@@ -1,0 +1,105 @@
+"""The closed-form network: layers of class embeddings, one upon the other, until the dependence is near its best."""
+
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
+from fewstep.layerwise._history import Record, Stopped
+from fewstep.layerwise._hsic import Labels, best_bandwidth
+from fewstep.layerwise._kernel import Rows, draw_waves
+from fewstep.layerwise._measure import centre, silhouette
+from fewstep.layerwise._rows import Cut, cut, padded
+from fewstep.layerwise._stack import looks_at
+
+START = 0.1  # the dependence that the first layer must pass, and the least bandwidth it starts from, as in the code
+ENOUGH = 0.95
+
+
+class Options(NamedTuple):
+    """What the user chose; see `KernelEmbeddingClassifier`."""
+
+    max_layers: int
+    n_bandwidths: int
+    smallest_bandwidth: float
+    enough: float
+    exact_rows: int
+    kernel_features: int
+    memory: float
+
+
+def pile(
+    x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Options
+) -> tuple[list[Embedding], list[Record], Stopped]:
+    """Layers until the dependence is enough or no bandwidth raises it: the layers, their records, and why it ended."""
+    rows, rough = len(x), len(x) > options.exact_rows
+    across = max(x.shape[1], options.kernel_features if rough else rows)
+    parts = cut(rows, across, options.memory, x.dtype.itemsize)
+    labels, here = padded(labels, parts.rows), padded(x, parts.rows)
+    layers: list[Embedding] = []
+    history: list[Record] = []
+    wrong, least, start = np.zeros_like(labels), START, None
+    while True:
+        begin = time.perf_counter()
+        looks = looks_at(jax.random.fold_in(key, 2 * len(layers)), rows, options.exact_rows)
+        start = _start(here, labels, looks[0]) if start is None else start
+        sigmas = np.geomspace(start, min(options.smallest_bandwidth, start), options.n_bandwidths).astype(x.dtype)
+        of_layer = jax.random.fold_in(key, 2 * len(layers) + 1)
+        found, layer, worth = jax.block_until_ready(
+            _learn(here, labels, wrong, of_layer, sigmas, least, looks, options, parts, rough)
+        )
+        if not bool(found.raised) and layers:
+            return layers, history, Stopped(False, f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}")
+        layers.append(_kept(layer, rows))
+        history.append(_record(found, layer, worth, time.perf_counter() - begin))
+        if stopped := _stopped(history, options):
+            return layers, history, stopped
+        here, least, start = found.made, history[-1].hsic, float(found.judged)
+        wrong = np.asarray(mistaken(here, labels))
+
+
+def _stopped(history: list[Record], options: Options) -> Stopped | None:
+    now = history[-1].hsic
+    if now > options.enough:
+        return Stopped(True, f"normalised HSIC {now:.3f} is above {options.enough:g}")
+    if len(history) >= options.max_layers:
+        return Stopped(False, f"max_layers={options.max_layers} reached")
+    return None
+
+
+@jax.jit
+def _first(x: Rows, centred: Labels) -> Float[Array, ""]:
+    return best_bandwidth(x, centred)
+
+
+def _start(x: np.ndarray, labels: np.ndarray, few: np.ndarray) -> float:
+    return max(float(_first(x[few], np.asarray(centre(labels))[few])), START)
+
+
+@partial(jax.jit, static_argnames=("options", "parts", "rough"))
+def _learn(
+    x: Rows, labels: Labels, wrong: Labels, key: Key[Array, ""], sigmas: Array, least: Array, looks: tuple[Array, Array],
+    options: Options, parts: Cut, rough: bool,
+) -> tuple[Search, Embedding, Array]:  # fmt: skip
+    waves = draw_waves(key, x.shape[1], options.kernel_features, x.dtype) if rough else None
+    found, layer = search(x, labels, wrong, waves, sigmas, least, looks, parts.size)
+    some = looks[1]
+    return found, layer, silhouette(found.made[some], labels[some], some.size)
+
+
+def _kept(layer: Embedding, rows: int) -> Embedding:
+    """The layer without padding, in arrays that keep their type wherever they are used."""
+    whole: Any = jax.tree.map(np.asarray, layer)
+    return whole if layer.waves is not None else whole._replace(rows=whole.rows[:rows], shares=whole.shares[:rows])
+
+
+def _record(found: Search, layer: Embedding, worth: Array, seconds: float) -> Record:
+    return Record(
+        float(found.alignment.normalised), float(found.alignment.cka), float(layer.sigma), layer.shares.shape[1],
+        float(worth), int(found.place), 0, seconds,
+    )  # fmt: skip

@@ -1,0 +1,132 @@
+"""The spectral network: layers one upon the other, each learned once and kept."""
+
+import time
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from fewstep.layerwise._history import STOPS, Record, Stopped
+from fewstep.layerwise._hsic import Labels, best_bandwidth
+from fewstep.layerwise._kernel import Rows, Waves, draw_waves, random_features
+from fewstep.layerwise._measure import Alignment, centre, linear_alignment, silhouette
+from fewstep.layerwise._rows import Cut, cut, padded
+from fewstep.layerwise._spectral import Found, solve
+
+BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
+
+
+class Layer(NamedTuple):
+    """A linear map, and the random features of a Gaussian kernel after it."""
+
+    weight: Float[Array, "d width"]
+    waves: Waves
+    sigma: Float[Array, ""]
+
+
+class Options(NamedTuple):
+    """What the user chose; see `SpectralLayerClassifier`."""
+
+    max_layers: int
+    bandwidth: str | float
+    features: int
+    width: float | int
+    stop: str
+    exact_rows: int
+    kernel_features: int
+    memory: float
+
+
+class _Learned(NamedTuple):
+    layer: Layer
+    features: Rows
+    projected: Rows
+    width: Int[Array, ""]
+    found: Found
+    alignment: Alignment
+    silhouette: Float[Array, ""]
+
+
+def project(layer: Layer, x: Rows) -> Rows:
+    """The linear part of a layer."""
+    return x @ layer.weight
+
+
+def forward(layer: Layer, x: Rows) -> Rows:
+    """A whole layer."""
+    return random_features(project(layer, x), layer.waves, layer.sigma)
+
+
+def stack(x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Options):
+    """Layers until the rule ends it: the layers, their records, and why it ended."""
+    rows, rough = len(x), len(x) > options.exact_rows
+    across = max(x.shape[1], options.features) + (labels.shape[1] * options.kernel_features if rough else rows)
+    parts = cut(rows, across, options.memory, x.dtype.itemsize)
+    labels, here = padded(labels, parts.rows), padded(x, parts.rows)
+    layers: list[Layer] = []
+    history: list[Record] = []
+    stopped: Stopped | None = None
+    while stopped is None:
+        begin = time.perf_counter()
+        looks = looks_at(jax.random.fold_in(key, 2 * len(layers)), rows, options.exact_rows)
+        learned = jax.block_until_ready(
+            _learn(here, labels, jax.random.fold_in(key, 2 * len(layers) + 1), looks, options, parts, rough)
+        )
+        here = learned.features
+        layers.append(_trimmed(learned))
+        history.append(_record(learned, time.perf_counter() - begin))
+        stopped = STOPS[options.stop](history, options.max_layers)
+    return layers, history, stopped
+
+
+def looks_at(key: Key[Array, ""], rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows for the bandwidth and for the silhouette."""
+    order = np.asarray(jax.random.permutation(key, rows))
+    return order[:BANDWIDTH_ROWS], order[:most]
+
+
+@partial(jax.jit, static_argnames=("options", "parts", "rough"))
+def _learn(
+    x: Rows, labels: Labels, key: Key[Array, ""], looks: tuple[Array, Array], options: Options, parts: Cut, rough: bool
+) -> _Learned:
+    of_kernel, of_layer = jax.random.split(key)
+    centred = centre(labels)
+    few, some = looks
+    sigma = _bandwidth(x[few], centred[few], options.bandwidth)
+    width = _width(x, labels.shape[1], options.width)
+    waves = draw_waves(of_kernel, x.shape[1], options.kernel_features, x.dtype) if rough else None
+    found = solve(x, centred, sigma, width, waves, parts.size)
+    layer = Layer(found.weight, draw_waves(of_layer, x.shape[1], options.features, x.dtype), sigma)
+    projected = project(layer, x)
+    features = forward(layer, x)
+    worth = silhouette(projected[some], labels[some], some.size)
+    return _Learned(layer, features, projected, width, found, linear_alignment(features, labels), worth)
+
+
+def _bandwidth(x: Rows, centred: Labels, rule: str | float) -> Array:
+    return best_bandwidth(x, centred) if rule == "hsic" else jnp.asarray(rule, x.dtype)
+
+
+def _width(x: Rows, classes: int, rule: float | int) -> Int[Array, ""]:
+    """Directions that hold this share of the singular values, but two a class if there are as many."""
+    if isinstance(rule, int):
+        return jnp.asarray(min(rule, x.shape[1]))
+    values = jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(x.T @ x)[::-1], 0))
+    share = jnp.cumsum(values) / jnp.sum(values)
+    return jnp.minimum(jnp.maximum(1 + jnp.sum(share < rule), 2 * classes), x.shape[1])
+
+
+def _trimmed(learned: _Learned) -> Layer:
+    """The layer without the columns that are zero, in arrays that keep their type wherever they are used."""
+    width, layer = int(learned.width), jax.tree.map(np.asarray, learned.layer)
+    return Layer(layer.weight[:, :width], Waves(layer.waves.omega[:width], layer.waves.phase), layer.sigma)
+
+
+def _record(learned: _Learned, seconds: float) -> Record:
+    return Record(
+        float(learned.alignment.normalised), float(learned.alignment.cka), float(learned.layer.sigma),
+        int(learned.width), float(learned.silhouette), 0, int(learned.found.rounds), seconds,
+    )  # fmt: skip
