@@ -21,7 +21,7 @@ from fewstep.cli import main
 from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import Progress, adapt, load, open_run, scores, write_report
+from fewstep.runs import Progress, adapt, evaluate_run, load, open_run, scores, write_report
 from fewstep.runs.build import build
 from fewstep.runs.shipped import read_about, read_meta, shipped
 from fewstep.tasks import batch
@@ -109,6 +109,8 @@ def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
     assert code == 2
     assert "A task has 4 classes and the network 3 outputs" in err
     assert "--ways is 0" in output(capsys, "eval", run, "--ways", 0)[2]
+    with pytest.raises(FewstepError, match="Unknown split 'tset'"):
+        evaluate_run(load(run), shots=(1,), steps=(1,), split="tset")
 
 
 def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tmp_path, capsys):

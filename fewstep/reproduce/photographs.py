@@ -36,11 +36,13 @@ class _Recipe(NamedTuple):
     queries: int
     rules: dict[str, Any]
     tasks_of_learners: int
-    ways_of_prototypes: dict[int, int]  # by their shots
+    ways_of_prototypes: dict[int, int]  # by their shots; 20 where nothing is said
 
 
-CIFAR_RECIPE = _Recipe(5, {"inner_steps": 1, "inner_lr": 0.4}, 4, {})
-MINI_RECIPE = _Recipe(15, {"inner_steps": 5, "inner_lr": 0.05}, 1, {1: 30, 5: 20})  # the papers'
+CIFAR_RECIPE = _Recipe(queries=5, rules={"inner_steps": 1, "inner_lr": 0.4}, tasks_of_learners=4, ways_of_prototypes={})
+MINI_RECIPE = _Recipe(  # the papers'
+    queries=15, rules={"inner_steps": 5, "inner_lr": 0.05}, tasks_of_learners=1, ways_of_prototypes={1: 30}
+)
 
 
 def _cells(tasks: str, usual: tuple[int, ...], recipe: _Recipe) -> Callable[[Scale], list[Cell]]:
@@ -63,9 +65,8 @@ def _rule(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe:
 
 
 def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell:
-    many = method == "prototypes" and not scale.quick
     sizes: dict[str, Any] = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
-    if many:
+    if method == "prototypes" and not scale.quick:
         sizes = {"ways": recipe.ways_of_prototypes.get(shots, 20), "validation_ways": WAYS, "meta_batch": 1}
     experiment = image_experiment(scale, method, tasks, shots=shots, queries=recipe.queries, **sizes)
     steps = (STEPS,) if method == "finetune" and scale.quick else INNER if method == "finetune" else (0,)
