@@ -1,4 +1,13 @@
-"""Networks learned layer by layer, without backpropagation, as scikit-learn estimators."""
+"""Networks learned layer by layer, without backpropagation, as scikit-learn estimators.
 
-from fewstep.layerwise.spectral import SpectralLayerClassifier as SpectralLayerClassifier
+`SpectralLayerClassifier` (W*, ISM) and `KernelEmbeddingClassifier` (W_s) learn; `load` reads a saved one.
+"""
+
+try:
+    import sklearn as _sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError("fewstep.layerwise needs scikit-learn: pip install 'fewstep[layerwise]'") from error
+
+from fewstep.layerwise._load import load as load
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier as KernelEmbeddingClassifier
+from fewstep.layerwise.spectral import SpectralLayerClassifier as SpectralLayerClassifier

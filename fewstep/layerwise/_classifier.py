@@ -1,6 +1,7 @@
 """What both networks share as scikit-learn estimators: checks, scaling, classes, probabilities, features."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -12,23 +13,26 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.layerwise._checks import standardise, table, targets
 from fewstep.layerwise._history import Record, Stopped
+from fewstep.layerwise._save import write
 from fewstep.layerwise._temperature import held_out, temperature
 
 HELD_OUT = 5  # one in so many rows of each class is held out for the calibration
 
 
 class Fitted(NamedTuple):
-    """A network that was learned: its parts, and what the parts do with rows that are scaled."""
+    """A network that was learned: its parts, which the subclass knows, and how it came to be."""
 
     parts: Any
     history: list[Record]
     stopped: Stopped
-    features: Callable[[np.ndarray, int], np.ndarray]
-    scores: Callable[[np.ndarray], np.ndarray]
 
 
 class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Abstract: a subclass names its parameters in `__init__`, checks them and learns a network."""
+    """Abstract: a subclass names its parameters in `__init__`, checks them, learns a network, and applies it.
+
+    `_features(parts, x, count)` are the features of scaled rows after so many layers, `_scores_of(parts, x)` the score
+    of each class; `_arrays(parts)` and `_parts(arrays)` turn a network into named arrays and back.
+    """
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learns the layers one by one, then the read-out."""
@@ -40,8 +44,13 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         X = (X - self.mean_) / self.scale_
         with jax.enable_x64(self.dtype == "float64"):
             self.temperature_ = self._temperature(X, codes, rng)
-            self._take(self._learn(X, codes, _key(rng)))
+            self._take(self._learn(X, codes, _generator(rng)))
         return self
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the fitted network into one file, without pickle; `fewstep.layerwise.load` reads it."""
+        check_is_fitted(self)
+        return write(self, self._arrays(self._fitted.parts), Path(path))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each class, higher is nearer; for two classes the second's less the first's."""
@@ -66,12 +75,12 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         if layer is not None and not 1 <= layer <= most:
             raise FewstepError(f"layer={layer}, but this network has the layers 1 to {most}.")
         with jax.enable_x64(self.dtype == "float64"):
-            return self._fitted.features(self._scaled(X), most if layer is None else layer)
+            return self._features(self._fitted.parts, self._scaled(X), most if layer is None else layer)
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         with jax.enable_x64(self.dtype == "float64"):
-            return self._fitted.scores(self._scaled(X)).astype(np.float64)
+            return self._scores_of(self._fitted.parts, self._scaled(X)).astype(np.float64)
 
     def _scaled(self, X: Any) -> np.ndarray:
         return (table(self, X, self.dtype, reset=False) - self.mean_) / self.scale_
@@ -80,21 +89,36 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         self._fitted = fitted
         self.history_, (self.converged_, self.stopped_) = fitted.history, fitted.stopped
         self.n_layers_ = len(fitted.history)
-        self._n_features_out = fitted.features(np.zeros((1, len(self.mean_)), self.dtype), self.n_layers_).shape[1]
+        self._n_features_out = self._features(
+            fitted.parts, np.zeros((1, len(self.mean_)), self.dtype), self.n_layers_
+        ).shape[1]
 
     def _temperature(self, X: np.ndarray, codes: np.ndarray, rng: np.random.RandomState) -> float:
         """Learned from a network of the other rows, unless the user does without or classes are too small."""
         out = held_out(codes, HELD_OUT, rng)
         if not self.calibrate or not out.any():
             return 1.0
-        return temperature(self._learn(X[~out], codes[~out], _key(rng)).scores(X[out]), codes[out])
+        others = self._learn(X[~out], codes[~out], _generator(rng))
+        return temperature(self._scores_of(others.parts, X[out]), codes[out])
 
     def _check(self) -> None:
         raise NotImplementedError
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, key: jax.Array) -> Fitted:
+    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
+        raise NotImplementedError
+
+    def _features(self, parts: Any, x: np.ndarray, count: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def _scores_of(self, parts: Any, x: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _arrays(self, parts: Any) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def _parts(self, arrays: Mapping[str, np.ndarray]) -> Any:
         raise NotImplementedError
 
 
-def _key(rng: np.random.RandomState) -> jax.Array:
-    return jax.random.key(int(rng.randint(2**31 - 1)))
+def _generator(rng: np.random.RandomState) -> np.random.Generator:
+    return np.random.default_rng(int(rng.randint(2**31 - 1)))

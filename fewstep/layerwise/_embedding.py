@@ -15,19 +15,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Rows, Waves, gaussian, map_blocks, over_blocks, random_features
+from fewstep.layerwise._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
 from fewstep.layerwise._measure import Alignment, alignment, centre
 
 FLOOR = 0.01  # of the bandwidth that a layer is judged with
 
 
 class Embedding(NamedTuple):
-    """A layer: `sums` are rows of the layer below with their shares in each column, or of random features."""
+    """A layer: rows of the layer below, or random features, and the share of each in each column."""
 
     rows: Rows | None
-    shares: Float[Array, "rows columns"]
+    shares: Float[Held, "rows columns"]
     waves: Waves | None
-    sigma: Float[Array, ""]
+    sigma: Float[Held, ""]
 
 
 class Search(NamedTuple):
@@ -42,9 +42,10 @@ class Search(NamedTuple):
 
 def forward(layer: Embedding, x: Rows, size: int) -> Rows:
     """A whole layer, by blocks of rows of `x`."""
-    if layer.waves is not None:
-        return map_blocks(lambda rows: random_features(rows, layer.waves, layer.sigma) @ layer.shares, (x,), size)
-    return map_blocks(lambda rows: gaussian(rows, layer.rows, layer.sigma) @ layer.shares, (x,), size)
+    if (waves := layer.waves) is not None:
+        return map_blocks(lambda rows: random_features(rows, waves, layer.sigma) @ layer.shares, (x,), size)
+    below = jnp.asarray(layer.rows)
+    return map_blocks(lambda rows: gaussian(rows, below, layer.sigma) @ layer.shares, (x,), size)
 
 
 def embed(x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigma: Array, size: int) -> Embedding:

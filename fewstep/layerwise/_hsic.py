@@ -8,15 +8,17 @@ that rows can be padded.
 Reference: Gretton, Bousquet, Smola & Schoelkopf, Measuring Statistical Dependence with Hilbert-Schmidt Norms, ALT 2005.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fewstep.layerwise._kernel import Rows, gaussian, over_blocks, squared_distances
+from fewstep.layerwise._kernel import Held, Rows, gaussian, over_blocks, squared_distances
 
-_GRID, _ROUNDS = 64, 40  # bandwidths looked at, and refinements of the best
+_GRID, _ROUNDS = 48, 20  # bandwidths looked at, and refinements of the best
 _GOLDEN = (5**0.5 - 1) / 2
-Labels = Float[Array, "rows classes"]
+Labels = Float[Held, "rows classes"]
 
 
 def hsic(x: Rows, centred: Labels, sigma: Float[Array, ""], size: int) -> Float[Array, ""]:
@@ -29,30 +31,39 @@ def hsic(x: Rows, centred: Labels, sigma: Float[Array, ""], size: int) -> Float[
 
 
 def best_bandwidth(x: Rows, centred: Labels) -> Float[Array, ""]:
-    """The bandwidth of the largest dependence: the best of a grid around the median distance, then refined.
+    """The bandwidth of the largest dependence: the best of a grid around the mean distance, then refined.
 
-    The papers' code starts a local search at the median; a grid does not stay at a local best.
+    The authors' code starts a local search at the median; a grid does not stay at a local best.
     """
     apart = squared_distances(x, x)
     weight = centred @ centred.T
-    here = jnp.any(centred != 0, axis=1)
-    pairs = (here[:, None] & here[None]) & ~jnp.eye(x.shape[0], dtype=bool)
-    median = jnp.nanmedian(jnp.where(pairs, jnp.sqrt(apart), jnp.nan))
+    here = jnp.any(centred != 0, axis=1).astype(x.dtype)
+    mean = jnp.sqrt(here @ apart @ here) / jnp.maximum(jnp.sum(here), 1)
     value = lambda log: jnp.sum(weight * jnp.exp(-apart / (2 * jnp.exp(2 * log))))
-    grid = jnp.log(jnp.maximum(median, 1e-6)) + jnp.linspace(jnp.log(1e-3), jnp.log(10.0), _GRID)
+    grid = jnp.log(jnp.maximum(mean, 1e-6)) + jnp.linspace(jnp.log(1e-3), jnp.log(10.0), _GRID)
     best = jnp.argmax(jax.lax.map(value, grid))
     step = grid[1] - grid[0]
     return jnp.exp(_golden(value, grid[best] - step, grid[best] + step))
 
 
-def _golden(value, low: Array, high: Array) -> Array:
-    """The place of the largest value between two, by golden sections."""
+def _golden(value: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """The place of the largest value between two, by golden sections: one new value each."""
 
-    def section(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        lower = value(left) < value(right)
-        return jnp.where(lower, left, low), jnp.where(lower, high, right)
+    def section(_: int, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, at_left, at_right = state
+        lower = at_left < at_right
+        low, high = jnp.where(lower, _left(low, high), low), jnp.where(lower, high, _right(low, high))
+        new = value(jnp.where(lower, _right(low, high), _left(low, high)))
+        return low, high, jnp.where(lower, at_right, new), jnp.where(lower, new, at_left)
 
-    low, high = jax.lax.fori_loop(0, _ROUNDS, section, (low, high))
+    start = (low, high, value(_left(low, high)), value(_right(low, high)))
+    low, high, *_ = jax.lax.fori_loop(0, _ROUNDS, section, start)
     return (low + high) / 2
+
+
+def _left(low: Array, high: Array) -> Array:
+    return high - _GOLDEN * (high - low)
+
+
+def _right(low: Array, high: Array) -> Array:
+    return low + _GOLDEN * (high - low)

@@ -8,47 +8,48 @@ Reference: Rahimi & Recht, Random Features for Large-Scale Kernel Machines, Neur
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+import numpy as np
+from jaxtyping import Array, Float
 
-Rows = Float[Array, "rows d"]
+Held = Array | np.ndarray  # fitted networks are held as plain arrays, whatever type they are used in
+Rows = Float[Held, "rows d"]
 
 
 class Waves(NamedTuple):
     """What random features are made of: frequencies for a bandwidth of 1, and phases."""
 
-    omega: Float[Array, "d features"]
-    phase: Float[Array, " features"]
+    omega: Float[Held, "d features"]
+    phase: Float[Held, " features"]
 
 
-def squared_distances(a: Rows, b: Float[Array, "others d"]) -> Float[Array, "rows others"]:
+def squared_distances(a: Rows, b: Float[Held, "others d"]) -> Float[Array, "rows others"]:
     """|a_i - b_j|^2, never below 0."""
     apart = jnp.sum(a * a, 1)[:, None] + jnp.sum(b * b, 1)[None] - 2 * a @ b.T
     return jnp.maximum(apart, 0)
 
 
-def gaussian(a: Rows, b: Float[Array, "others d"], sigma: Float[Array, ""]) -> Float[Array, "rows others"]:
+def gaussian(a: Rows, b: Float[Held, "others d"], sigma: Float[Held, ""]) -> Float[Array, "rows others"]:
     """The kernel between two sets of rows."""
     return jnp.exp(-squared_distances(a, b) / (2 * jnp.square(sigma)))
 
 
-def draw_waves(key: Key[Array, ""], width: int, features: int, dtype: jnp.dtype) -> Waves:
+def draw_waves(rng: np.random.Generator, width: int, features: int, dtype: np.dtype) -> Waves:
     """Random frequencies and phases."""
-    first, second = jax.random.split(key)
-    omega = jax.random.normal(first, (width, features), dtype)
-    return Waves(omega, jax.random.uniform(second, (features,), dtype, 0, 2 * jnp.pi))
+    omega = rng.standard_normal((width, features))
+    return Waves(omega.astype(dtype), rng.uniform(0, 2 * np.pi, features).astype(dtype))
 
 
-def random_features(x: Rows, waves: Waves, sigma: Float[Array, ""]) -> Float[Array, "rows features"]:
+def random_features(x: Rows, waves: Waves, sigma: Float[Held, ""]) -> Float[Array, "rows features"]:
     """Features whose products are the kernel, in the mean over the waves."""
     turns = x @ waves.omega / sigma + waves.phase[None]
     return jnp.sqrt(2 / waves.phase.size) * jnp.cos(turns)
 
 
-def over_blocks(part: Callable[..., Array], rows: tuple[Array, ...], size: int) -> Array:
+def over_blocks(part: Callable[..., Any], rows: tuple[Held, ...], size: int) -> Any:
     """The sum of `part(block of each)` over blocks of that many rows; the rows divide by it."""
     count = rows[0].shape[0] // size
     blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)
@@ -59,7 +60,7 @@ def over_blocks(part: Callable[..., Array], rows: tuple[Array, ...], size: int) 
     return jax.lax.scan(lambda total, block: (jax.tree.map(jnp.add, total, part(*block)), None), start, blocks)[0]
 
 
-def map_blocks(part: Callable[..., Array], rows: tuple[Array, ...], size: int) -> Array:
+def map_blocks(part: Callable[..., Array], rows: tuple[Held, ...], size: int) -> Array:
     """`part(block of each)` for blocks of that many rows, one below the other; the rows divide by it."""
     count = rows[0].shape[0] // size
     blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)

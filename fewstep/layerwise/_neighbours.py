@@ -11,12 +11,12 @@ class Neighbours(NamedTuple):
 
     rows: np.ndarray
     codes: np.ndarray
-    count: int
+    asked: int
 
 
 def votes(neighbours: Neighbours, x: np.ndarray, classes: int) -> np.ndarray:
     """The votes for each class, and less than one more for nearness, which decides between equal votes."""
-    found = NearestNeighbors(n_neighbors=neighbours.count).fit(neighbours.rows)
+    found = NearestNeighbors(n_neighbors=neighbours.asked).fit(neighbours.rows)
     apart, places = found.kneighbors(x)
     own = neighbours.codes[places][:, :, None] == np.arange(classes)
     nearest = np.where(own, apart[:, :, None], np.inf).min(1)

@@ -5,20 +5,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
 from fewstep.layerwise._history import Record, Stopped
 from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Rows, draw_waves
+from fewstep.layerwise._kernel import Rows, Waves, draw_waves
 from fewstep.layerwise._measure import centre, silhouette
 from fewstep.layerwise._rows import Cut, cut, padded
 from fewstep.layerwise._stack import looks_at
 
 START = 0.1  # the dependence that the first layer must pass, and the least bandwidth it starts from, as in the code
-ENOUGH = 0.95
 
 
 class Options(NamedTuple):
@@ -34,7 +32,7 @@ class Options(NamedTuple):
 
 
 def pile(
-    x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Options
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options
 ) -> tuple[list[Embedding], list[Record], Stopped]:
     """Layers until the dependence is enough or no bandwidth raises it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
@@ -46,17 +44,17 @@ def pile(
     wrong, least, start = np.zeros_like(labels), START, None
     while True:
         begin = time.perf_counter()
-        looks = looks_at(jax.random.fold_in(key, 2 * len(layers)), rows, options.exact_rows)
+        looks = looks_at(rng, rows, options.exact_rows)
         start = _start(here, labels, looks[0]) if start is None else start
         sigmas = np.geomspace(start, min(options.smallest_bandwidth, start), options.n_bandwidths).astype(x.dtype)
-        of_layer = jax.random.fold_in(key, 2 * len(layers) + 1)
+        waves = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
         found, layer, worth = jax.block_until_ready(
-            _learn(here, labels, wrong, of_layer, sigmas, least, looks, options, parts, rough)
+            _learn(here, labels, wrong, waves, sigmas, least, looks, options, parts)
         )
         if not bool(found.raised) and layers:
             return layers, history, Stopped(False, f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}")
-        layers.append(_kept(layer, rows))
-        history.append(_record(found, layer, worth, time.perf_counter() - begin))
+        layers.append(_kept(layer, rows, labels.shape[1], len(layers)))
+        history.append(_record(found, layers[-1], worth, time.perf_counter() - begin))
         if stopped := _stopped(history, options):
             return layers, history, stopped
         here, least, start = found.made, history[-1].hsic, float(found.judged)
@@ -81,21 +79,28 @@ def _start(x: np.ndarray, labels: np.ndarray, few: np.ndarray) -> float:
     return max(float(_first(x[few], np.asarray(centre(labels))[few])), START)
 
 
-@partial(jax.jit, static_argnames=("options", "parts", "rough"))
+@partial(jax.jit, static_argnames=("options", "parts"))
 def _learn(
-    x: Rows, labels: Labels, wrong: Labels, key: Key[Array, ""], sigmas: Array, least: Array, looks: tuple[Array, Array],
-    options: Options, parts: Cut, rough: bool,
+    x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Array, least: Array,
+    looks: tuple[Array, Array], options: Options, parts: Cut,
 ) -> tuple[Search, Embedding, Array]:  # fmt: skip
-    waves = draw_waves(key, x.shape[1], options.kernel_features, x.dtype) if rough else None
     found, layer = search(x, labels, wrong, waves, sigmas, least, looks, parts.size)
     some = looks[1]
     return found, layer, silhouette(found.made[some], labels[some], some.size)
 
 
-def _kept(layer: Embedding, rows: int) -> Embedding:
-    """The layer without padding, in arrays that keep their type wherever they are used."""
+def _kept(layer: Embedding, rows: int, classes: int, below: int) -> Embedding:
+    """The layer without padding, in arrays that keep their type wherever they are used.
+
+    The first layer has no mistakes below it, so its columns for them, and what the second makes of these, are zero.
+    """
     whole: Any = jax.tree.map(np.asarray, layer)
-    return whole if layer.waves is not None else whole._replace(rows=whole.rows[:rows], shares=whole.shares[:rows])
+    out = classes if below == 0 else 2 * classes
+    across = classes if below == 1 else None
+    if layer.waves is not None:
+        waves = Waves(whole.waves.omega[:across], whole.waves.phase)
+        return whole._replace(shares=whole.shares[:, :out], waves=waves)
+    return whole._replace(rows=whole.rows[:rows, :across], shares=whole.shares[:rows, :out])
 
 
 def _record(found: Search, layer: Embedding, worth: Array, seconds: float) -> Record:

@@ -6,7 +6,8 @@ The gradient vanishes where the columns of W are eigenvectors of
 
     Phi = R^T (Diag(Psi 1) - Psi) R,      Psi_ij = Gamma_ij k(W^T r_i, W^T r_j)
 
-so W is set to the eigenvectors of the smallest eigenvalues, again and again, until the eigenvalues stay.
+so W is set to the eigenvectors of the smallest eigenvalues, again and again, until the eigenvalues stay. They need not:
+in late layers the iteration can run into a cycle of two weights. It ends then as well, with the better of them.
 
 Reference: Wu, Miller, Chang, Sznaier & Dy, Solving Interpretable Kernel Dimension Reduction, NeurIPS 2019.
 """
@@ -23,11 +24,12 @@ from fewstep.layerwise._hsic import Labels
 from fewstep.layerwise._kernel import Rows, Waves, gaussian, over_blocks, random_features
 
 TOLERANCE, ROUNDS = 0.01, 200  # of the eigenvalues, as in the authors' code
+RISE, PATIENCE = 1e-3, 4  # it ends, too, when the dependence has risen by no more than this in so many rounds
 Matrix = Float[Array, "d d"]
 
 
 class Found(NamedTuple):
-    """What the iteration ends with; columns of `weight` from the width on are zero."""
+    """What the iteration ends with; columns of `weight` from the width on are zero. `change` is of the eigenvalues."""
 
     weight: Matrix
     values: Float[Array, " d"]
@@ -35,27 +37,57 @@ class Found(NamedTuple):
     change: Float[Array, ""]
 
 
+class _Best(NamedTuple):
+    """The weight of the largest dependence so far, and the rounds since that last rose."""
+
+    weight: Matrix
+    dependence: Float[Array, ""]
+    waited: Int[Array, ""]
+
+
 def solve(
     x: Rows, centred: Labels, sigma: Float[Array, ""], width: Int[Array, ""], waves: Waves | None, size: int
 ) -> Found:
     """The weight of a layer. `waves`: random features instead of the kernel; `size`: the rows of a block."""
     used = jnp.arange(x.shape[1]) < width
-    matrix = (
-        partial(_exact, x, centred, sigma, size) if waves is None else partial(_rough, x, centred, sigma, waves, size)
-    )
+    matrix = matrix_of(x, centred, sigma, waves, size)
 
-    def going(state: Found) -> Array:
-        return (state.rounds < 2) | ((state.change >= TOLERANCE) & (state.rounds < ROUNDS))
+    def going(state: tuple[Found, _Best]) -> Array:
+        found, best = state
+        more = (found.change >= TOLERANCE) & (found.rounds < ROUNDS) & (best.waited < PATIENCE)
+        return (found.rounds < 2) | more
 
-    def again(state: Found) -> Found:
-        values, weight = _smallest(matrix(state.weight), used)
-        change = jnp.linalg.norm(values - state.values) / jnp.maximum(jnp.linalg.norm(state.values), 1e-300)
-        return Found(weight, values, state.rounds + 1, change)
+    def again(state: tuple[Found, _Best]) -> tuple[Found, _Best]:
+        found, best = state
+        made, dependence = matrix(found.weight)
+        values, weight = _smallest(made, used)
+        change = jnp.linalg.norm(values - found.values) / jnp.maximum(jnp.linalg.norm(found.values), 1e-300)
+        return Found(weight, values, found.rounds + 1, change), _better(best, found.weight, dependence)
 
     # The first weight is that of a kernel of ones: Psi = Gamma, whose rows sum to 0.
-    sums = x.T @ centred
+    sums = jnp.asarray(x.T @ centred)
     values, weight = _smallest(-sums @ sums.T, used)
-    return jax.lax.while_loop(going, again, Found(weight, values, jnp.asarray(0), jnp.asarray(jnp.inf, x.dtype)))
+    first = Found(weight, values, jnp.asarray(0), jnp.asarray(jnp.inf, x.dtype))
+    found, best = jax.lax.while_loop(going, again, (first, _Best(weight, -first.change, jnp.asarray(0))))
+    return found._replace(weight=jnp.where(found.change < TOLERANCE, found.weight, best.weight))
+
+
+def _better(best: _Best, weight: Matrix, dependence: Array) -> _Best:
+    rose = dependence > best.dependence + RISE * jnp.abs(dependence)
+    higher = dependence > best.dependence
+    return _Best(
+        jnp.where(higher, weight, best.weight), jnp.maximum(dependence, best.dependence),
+        jnp.where(rose, 0, best.waited + 1),
+    )  # fmt: skip
+
+
+def matrix_of(
+    x: Rows, centred: Labels, sigma: Float[Array, ""], waves: Waves | None, size: int
+) -> Callable[[Matrix], tuple[Matrix, Float[Array, ""]]]:
+    """Phi and the dependence as a function of the weight."""
+    if waves is None:
+        return partial(_exact, x, centred, sigma, size)
+    return partial(_rough, x, centred, sigma, waves, size)
 
 
 def _smallest(matrix: Matrix, used: Array) -> tuple[Array, Array]:
@@ -64,19 +96,20 @@ def _smallest(matrix: Matrix, used: Array) -> tuple[Array, Array]:
     return jnp.where(used, values, 0), jnp.where(used[None], vectors, 0)
 
 
-def _exact(x: Rows, centred: Labels, sigma: Array, size: int, weight: Matrix) -> Matrix:
-    """Phi with the kernel itself, by blocks of its rows."""
+def _exact(x: Rows, centred: Labels, sigma: Array, size: int, weight: Matrix) -> tuple[Matrix, Array]:
+    """With the kernel itself, by blocks of its rows."""
     projected = x @ weight
 
-    def part(rows: Array, seen: Array, labels: Array) -> Array:
+    def part(rows: Array, seen: Array, labels: Array) -> tuple[Array, Array]:
         psi = gaussian(seen, projected, sigma) * (labels @ centred.T)
-        return rows.T @ (jnp.sum(psi, 1)[:, None] * rows - psi @ x)
+        sums = jnp.sum(psi, 1)
+        return rows.T @ (sums[:, None] * rows - psi @ x), jnp.sum(sums)
 
     return over_blocks(part, (x, projected, centred), size)
 
 
-def _rough(x: Rows, centred: Labels, sigma: Array, waves: Waves, size: int, weight: Matrix) -> Matrix:
-    """Phi with random features f: Psi = Z Z^T, where the row i of Z is the product of all labels and features of i."""
+def _rough(x: Rows, centred: Labels, sigma: Array, waves: Waves, size: int, weight: Matrix) -> tuple[Matrix, Array]:
+    """With random features f: Psi = Z Z^T, where the row i of Z is the product of all labels and features of i."""
     projected = x @ weight
     features = lambda seen: random_features(seen, waves, sigma)
     sums = over_blocks(lambda seen, labels: features(seen).T @ labels, (projected, centred), size)
@@ -88,10 +121,10 @@ def _rough(x: Rows, centred: Labels, sigma: Array, waves: Waves, size: int, weig
         return rows.T @ (total[:, None] * rows), rows.T @ both
 
     scaled, crossed = over_blocks(part, (x, projected, centred), size)
-    return scaled - crossed @ crossed.T
+    return scaled - crossed @ crossed.T, jnp.sum(sums**2)
 
 
-def residual(matrix: Callable[[Matrix], Matrix], weight: Matrix) -> Float[Array, ""]:
+def residual(matrix: Matrix, weight: Float[Array, "d width"]) -> Float[Array, ""]:
     """How far a weight is from the fixed point: |Phi W - W (W^T Phi W)| / |Phi W|."""
-    moved = matrix(weight) @ weight
+    moved = matrix @ weight
     return jnp.linalg.norm(moved - weight @ (weight.T @ moved)) / jnp.linalg.norm(moved)

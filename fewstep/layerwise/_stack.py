@@ -7,11 +7,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from fewstep.layerwise._history import STOPS, Record, Stopped
 from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Rows, Waves, draw_waves, random_features
+from fewstep.layerwise._kernel import Held, Rows, Waves, draw_waves, random_features
 from fewstep.layerwise._measure import Alignment, centre, linear_alignment, silhouette
 from fewstep.layerwise._rows import Cut, cut, padded
 from fewstep.layerwise._spectral import Found, solve
@@ -22,9 +22,9 @@ BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' c
 class Layer(NamedTuple):
     """A linear map, and the random features of a Gaussian kernel after it."""
 
-    weight: Float[Array, "d width"]
+    weight: Float[Held, "d width"]
     waves: Waves
-    sigma: Float[Array, ""]
+    sigma: Float[Held, ""]
 
 
 class Options(NamedTuple):
@@ -60,7 +60,9 @@ def forward(layer: Layer, x: Rows) -> Rows:
     return random_features(project(layer, x), layer.waves, layer.sigma)
 
 
-def stack(x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Options):
+def stack(
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options
+) -> tuple[list[Layer], list[Record], Stopped]:
     """Layers until the rule ends it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
     across = max(x.shape[1], options.features) + (labels.shape[1] * options.kernel_features if rough else rows)
@@ -71,10 +73,10 @@ def stack(x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Optio
     stopped: Stopped | None = None
     while stopped is None:
         begin = time.perf_counter()
-        looks = looks_at(jax.random.fold_in(key, 2 * len(layers)), rows, options.exact_rows)
-        learned = jax.block_until_ready(
-            _learn(here, labels, jax.random.fold_in(key, 2 * len(layers) + 1), looks, options, parts, rough)
-        )
+        looks = looks_at(rng, rows, options.exact_rows)
+        of_kernel = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
+        of_layer = draw_waves(rng, here.shape[1], options.features, x.dtype)
+        learned = jax.block_until_ready(_learn(here, labels, (of_kernel, of_layer), looks, options, parts))
         here = learned.features
         layers.append(_trimmed(learned))
         history.append(_record(learned, time.perf_counter() - begin))
@@ -82,24 +84,23 @@ def stack(x: np.ndarray, labels: np.ndarray, key: Key[Array, ""], options: Optio
     return layers, history, stopped
 
 
-def looks_at(key: Key[Array, ""], rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+def looks_at(rng: np.random.Generator, rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows for the bandwidth and for the silhouette."""
-    order = np.asarray(jax.random.permutation(key, rows))
+    order = rng.permutation(rows)
     return order[:BANDWIDTH_ROWS], order[:most]
 
 
-@partial(jax.jit, static_argnames=("options", "parts", "rough"))
+@partial(jax.jit, static_argnames=("options", "parts"))
 def _learn(
-    x: Rows, labels: Labels, key: Key[Array, ""], looks: tuple[Array, Array], options: Options, parts: Cut, rough: bool
+    x: Rows, labels: Labels, waves: tuple[Waves | None, Waves], looks: tuple[Array, Array], options: Options, parts: Cut
 ) -> _Learned:
-    of_kernel, of_layer = jax.random.split(key)
+    of_kernel, of_layer = waves
     centred = centre(labels)
     few, some = looks
     sigma = _bandwidth(x[few], centred[few], options.bandwidth)
     width = _width(x, labels.shape[1], options.width)
-    waves = draw_waves(of_kernel, x.shape[1], options.kernel_features, x.dtype) if rough else None
-    found = solve(x, centred, sigma, width, waves, parts.size)
-    layer = Layer(found.weight, draw_waves(of_layer, x.shape[1], options.features, x.dtype), sigma)
+    found = solve(x, centred, sigma, width, of_kernel, parts.size)
+    layer = Layer(found.weight, of_layer, sigma)
     projected = project(layer, x)
     features = forward(layer, x)
     worth = silhouette(projected[some], labels[some], some.size)

@@ -7,29 +7,32 @@ nearest neighbours after the last layer.
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
 
-from functools import partial
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
+from fewstep.layerwise._kernel import Waves
 from fewstep.layerwise._neighbours import Neighbours, votes
 from fewstep.layerwise._options import at_least, check_dtype
 from fewstep.layerwise._pile import Options, pile
 from fewstep.layerwise._rows import cut, padded
+from fewstep.layerwise._save import by_number, numbered
+
+_Parts = tuple[list[Embedding], Neighbours]
 
 
 class KernelEmbeddingClassifier(LayerwiseClassifier):
-    """A network whose weights have a closed form, the kernel embedding of each class (W_s); no gradient, no eigenvector.
+    """A network whose weights have a closed form, the kernel embedding of each class (W_s): no gradient is taken.
 
-    **Parameters:** `max_layers`; `n_bandwidths` that are tried for a layer, from the one that the layer below was judged
-    with down to `smallest_bandwidth`; `enough`, the normalised HSIC at which it is done; `noise`, the deviation of what
-    is added to the rows before they are scaled, as in the authors' code; `n_neighbours` that vote; `exact_rows`, the most
-    rows with which the kernel itself is taken, beyond which `kernel_features` random features stand for it; `memory`,
-    megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the rows, which takes a second
-    training; `random_state`; `dtype`.
+    **Parameters:** `max_layers`; `n_bandwidths` that are tried for a layer, from the one that the layer below was
+    judged with down to `smallest_bandwidth`; `enough`, the normalised HSIC at which it is done; `n_neighbours` that
+    vote; `exact_rows`, the most rows with which the kernel itself is taken, beyond which `kernel_features` random
+    features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the
+    rows, which takes a second training; `random_state`; `dtype`.
 
     **After `fit`:** as for `SpectralLayerClassifier`.
 
@@ -46,7 +49,6 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         n_bandwidths: int = 20,
         smallest_bandwidth: float = 0.05,
         enough: float = 0.95,
-        noise: float = 0.02,
         n_neighbours: int = 5,
         exact_rows: int = 4096,
         kernel_features: int = 1024,
@@ -59,7 +61,6 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         self.n_bandwidths = n_bandwidths
         self.smallest_bandwidth = smallest_bandwidth
         self.enough = enough
-        self.noise = noise
         self.n_neighbours = n_neighbours
         self.exact_rows = exact_rows
         self.kernel_features = kernel_features
@@ -73,32 +74,49 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
             at_least(name, getattr(self, name), 1)
         check_dtype(self.dtype)
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, key: jax.Array) -> Fitted:
+    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
         options = Options(
             self.max_layers, self.n_bandwidths, self.smallest_bandwidth, self.enough, self.exact_rows,
             self.kernel_features, self.memory,
         )  # fmt: skip
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = pile(X, labels, key, options)
+        layers, history, stopped = pile(X, labels, rng, options)
         neighbours = Neighbours(through(layers, X, self.memory), codes, min(self.n_neighbours, len(X)))
-        return Fitted(
-            (layers, neighbours), history, stopped, partial(_features, layers, self.memory),
-            partial(_scores, layers, neighbours, len(self.classes_), self.memory),
-        )  # fmt: skip
+        return Fitted((layers, neighbours), history, stopped)
+
+    def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
+        return through(parts[0][:count], x, self.memory)
+
+    def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
+        return votes(parts[1], through(parts[0], x, self.memory), len(self.classes_))
+
+    def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
+        layers, (rows, codes, count) = parts
+        named = {"neighbours.rows": rows, "neighbours.codes": codes, "neighbours.count": np.asarray(count)}
+        for number, layer in enumerate(layers):
+            one: dict[str, Any] = {"shares": layer.shares, "sigma": layer.sigma}
+            one |= {"rows": layer.rows} if layer.waves is None else layer.waves._asdict()
+            named |= numbered(number, one)
+        return named
+
+    def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
+        layers = [
+            Embedding(one.get("rows"), one["shares"], _waves(one), one["sigma"]) for one in by_number(arrays, "layer")
+        ]
+        votes = (arrays["neighbours.rows"], arrays["neighbours.codes"], int(arrays["neighbours.count"]))
+        return layers, Neighbours(*votes)
 
 
 def through(layers: list[Embedding], x: np.ndarray, memory: float) -> np.ndarray:
     """Rows after all these layers, by blocks."""
     for layer in layers:
-        across = len(layer.shares) if layer.waves is None else layer.shares.shape[0]
-        parts = cut(len(x), across, memory, x.dtype.itemsize)
-        x = np.asarray(forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
+        parts = cut(len(x), len(layer.shares), memory, x.dtype.itemsize)
+        x = np.asarray(_forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
     return x
 
 
-def _features(layers: list[Embedding], memory: float, x: np.ndarray, count: int) -> np.ndarray:
-    return through(layers[:count], x, memory)
+_forward = jax.jit(forward, static_argnames="size")
 
 
-def _scores(layers: list[Embedding], neighbours: Neighbours, classes: int, memory: float, x: np.ndarray) -> np.ndarray:
-    return votes(neighbours, through(layers, x, memory), classes)
+def _waves(one: Mapping[str, np.ndarray]) -> Waves | None:
+    return Waves(one["omega"], one["phase"]) if "omega" in one else None

@@ -8,27 +8,31 @@ References: Wu, Masoomi, Gretton & Dy, Deep Layer-wise Networks Have Closed-Form
 Layer-wise Learning via Kernel Embedding.
 """
 
-from functools import partial
+from collections.abc import Mapping
 from typing import Literal
 
-import jax
 import numpy as np
 
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
+from fewstep.layerwise._kernel import Waves
 from fewstep.layerwise._options import at_least, check_dtype, one_of
 from fewstep.layerwise._readout import Readout, nearest, read_out
+from fewstep.layerwise._save import by_number, numbered
 from fewstep.layerwise._stack import Layer, Options, forward, stack
+
+_Parts = tuple[list[Layer], Readout]
 
 
 class SpectralLayerClassifier(LayerwiseClassifier):
     """A network learned layer by layer with eigenvectors, without backpropagation (W*, ISM).
 
     **Parameters:** `max_layers`; `bandwidth` of the kernels, `"hsic"` chooses for each layer the one with the largest
-    dependence on the labels, or a number; `n_features`, the random features of a layer; `width`, a share of the singular
-    values that a layer's directions keep, or a whole number of directions; `stop`, `"silhouette"` as in the authors'
-    code, or `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which `kernel_features`
-    random features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth
-    of the rows, which takes a second training; `random_state`; `dtype`, `"float64"` or `"float32"`.
+    dependence on the labels, or a number; `n_features`, the random features of a layer; `width`, the share of the
+    singular values that a layer's directions keep, or a whole number of directions; `stop`, `"silhouette"` as in the
+    authors' code, or `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which
+    `kernel_features` random features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the
+    probabilities on a fifth of the rows, which takes a second training; `random_state`; `dtype`, `"float64"` or
+    `"float32"`.
 
     **After `fit`:** `history_`, a record for each layer; `converged_` and, in words, `stopped_`; `classes_`,
     `n_layers_`, `weights_`, `n_features_in_`.
@@ -77,29 +81,38 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         one_of("stop", self.stop, ("silhouette", "hsic"))
         check_dtype(self.dtype)
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, key: jax.Array) -> Fitted:
+    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
         options = Options(
             self.max_layers, self.bandwidth, self.n_features, self.width, self.stop, self.exact_rows,
             self.kernel_features, self.memory,
         )  # fmt: skip
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = stack(X, labels, key, options)
-        readout = read_out(through(layers, X), labels)
-        return Fitted(
-            (layers, readout), history, stopped, partial(_features, layers), partial(_scores, layers, readout)
-        )
+        layers, history, stopped = stack(X, labels, rng, options)
+        return Fitted((layers, read_out(through(layers, X), labels)), history, stopped)
+
+    def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
+        return through(parts[0][:count], x)
+
+    def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
+        return nearest(parts[1], through(parts[0], x))
+
+    def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
+        layers, readout = parts
+        named = {"readout.weight": readout.weight, "readout.means": readout.means}
+        for number, layer in enumerate(layers):
+            one = {"weight": layer.weight, "sigma": layer.sigma, "omega": layer.waves.omega, "phase": layer.waves.phase}
+            named |= numbered(number, one)
+        return named
+
+    def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
+        layers = [
+            Layer(one["weight"], Waves(one["omega"], one["phase"]), one["sigma"]) for one in by_number(arrays, "layer")
+        ]
+        return layers, Readout(arrays["readout.weight"], arrays["readout.means"])
 
 
 def through(layers: list[Layer], x: np.ndarray) -> np.ndarray:
     """Rows after all these layers."""
     for layer in layers:
-        x = forward(layer, x)
-    return np.asarray(x)
-
-
-def _features(layers: list[Layer], x: np.ndarray, count: int) -> np.ndarray:
-    return through(layers[:count], x)
-
-
-def _scores(layers: list[Layer], readout: Readout, x: np.ndarray) -> np.ndarray:
-    return nearest(readout, through(layers, x))
+        x = np.asarray(forward(layer, x))
+    return x
