@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.cli import _adapt, _data, _eval, _inspect, _reproduce, _show, _train
+from fewstep.cli import _adapt, _data, _eval, _inspect, _layerwise, _reproduce, _show, _train
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
@@ -17,6 +17,7 @@ COMMANDS: dict[str, Any] = {
     "inspect": _inspect.Inspect,
     "reproduce": _reproduce.Reproduce,
     "data": _data.Data,
+    "layerwise": _layerwise.Layerwise,
 }
 
 

@@ -10,6 +10,7 @@ from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
+from fewstep.cli._reproduce_layerwise import run_layerwise
 from fewstep.reproduce import (
     HEAD,
     STUDIES,
@@ -24,7 +25,8 @@ from fewstep.reproduce import (
 )
 from fewstep.runs.experiment import NO_HINT
 
-_NAMES = f"What to reproduce: {', '.join(STUDIES)}."
+LAYERWISE = "layerwise"
+_NAMES = f"What to reproduce: {', '.join((*STUDIES, LAYERWISE))}."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Reproduce:
       fewstep reproduce polynomial --resume
       fewstep reproduce omniglot --budget 30m --only mtnet-5way-1shot prototypes-1shot
       fewstep reproduce miniimagenet --images ~/miniimagenet
+      fewstep reproduce layerwise --data-dir ~/data --only ism ws svm
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help=_NAMES)]
@@ -57,6 +60,8 @@ class Reproduce:
     """Folder of the images of miniimagenet, which cannot be downloaded freely."""
     data_dir: Annotated[Path | None, NO_HINT] = None
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
+    folds: Annotated[int | None, NO_HINT] = None
+    """Folds of the cross-validation (layerwise only; default: 10, as in the poster)."""
     quick: bool = False
     """A look in about a minute: one seed, few steps, marked as such in every output."""
     only: tuple[str, ...] = ()
@@ -71,8 +76,12 @@ class Reproduce:
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
+        if self.name == LAYERWISE:
+            return self._layerwise()
         if self.name not in STUDIES:
-            raise unknown("reproduction", self.name, STUDIES)
+            raise unknown("reproduction", self.name, (*STUDIES, LAYERWISE))
+        if self.folds is not None:
+            raise FewstepError(f"--folds does not apply: {self.name} is not cross-validated. Leave it out.")
         study = STUDIES[self.name]
         scale = self._scale(study)
         self._prepare(study)
@@ -96,6 +105,17 @@ class Reproduce:
             _show.table(UNFINISHED, unfinished_rows(result["unfinished"]))
         _show.say(f"{scale.describe().capitalize()}. See {result['report']}; the numbers are in {out / 'result.json'}.")
         return 0
+
+    def _layerwise(self) -> int:
+        """The poster's table: no tasks, but tables and folds."""
+        for name in ("seeds", "steps", "n_tasks", "budget", "shots", "images"):
+            if getattr(self, name):
+                raise FewstepError(f"--{name.replace('_', '-')} does not apply: {LAYERWISE} has folds. Leave it out.")
+        return run_layerwise(
+            self.out or Path("runs") / f"reproduce-{LAYERWISE}{'-quick' if self.quick else ''}", data_dir=self.data_dir,
+            quick=self.quick, seed=self.seed, folds=self.folds, only=self.only, resume=self.resume,
+            overwrite=self.overwrite, as_json=self.json,
+        )  # fmt: skip
 
     def _prepare(self, study: Study) -> None:
         """Says where the images are, and refuses what only studies of images take."""

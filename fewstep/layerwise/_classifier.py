@@ -34,6 +34,9 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     of each class; `_arrays(parts)` and `_parts(arrays)` turn a network into named arrays and back.
     """
 
+    def _watch(self, number: int, record: Record) -> None:
+        """Told of each layer when it is learned; may be replaced."""
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learns the layers one by one, then the read-out."""
         self._check()

@@ -1,5 +1,6 @@
 """What is told of every layer, and why the stacking ended."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -19,6 +20,9 @@ class Record(NamedTuple):
     refused: int
     rounds: int
     seconds: float
+
+
+Watch = Callable[[int, Record], None]  # told of each layer, by its number, when it is learned
 
 
 class Stopped(NamedTuple):

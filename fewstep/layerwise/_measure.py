@@ -62,10 +62,12 @@ def linear_alignment(features: Rows, labels: Labels) -> Alignment:
     return Alignment(crossed / jnp.maximum(one_sided, 1e-300), both / jnp.maximum(two_sided, 1e-300))
 
 
-def centre(labels: Labels) -> Labels:
-    """One-hot labels less their mean; rows without a label stay zero."""
+def centre(labels: Labels, *, balance: bool = False) -> Labels:
+    """One-hot labels less their mean; rows without a label stay zero. `balance`: small classes count as much as large."""
     here = jnp.sum(labels, 1, keepdims=True)
-    return (labels - jnp.sum(labels, 0) / jnp.sum(here)) * here
+    counts = jnp.sum(labels, 0)
+    centred = (labels - counts[None] / jnp.sum(here)) * here
+    return centred * jnp.sqrt(jnp.mean(counts) / jnp.maximum(counts, 1))[None] if balance else centred
 
 
 def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:

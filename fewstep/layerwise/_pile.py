@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
-from fewstep.layerwise._history import Record, Stopped
+from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._hsic import Labels, best_bandwidth
 from fewstep.layerwise._kernel import Rows, Waves, draw_waves
 from fewstep.layerwise._measure import centre, silhouette
@@ -32,7 +32,7 @@ class Options(NamedTuple):
 
 
 def pile(
-    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
 ) -> tuple[list[Embedding], list[Record], Stopped]:
     """Layers until the dependence is enough or no bandwidth raises it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
@@ -44,7 +44,7 @@ def pile(
     wrong, least, start = np.zeros_like(labels), START, None
     while True:
         begin = time.perf_counter()
-        looks = looks_at(rng, rows, options.exact_rows)
+        looks = looks_at(rng, rows, parts.rows, options.exact_rows)
         start = _start(here, labels, looks[0]) if start is None else start
         sigmas = np.geomspace(start, min(options.smallest_bandwidth, start), options.n_bandwidths).astype(x.dtype)
         waves = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
@@ -55,6 +55,7 @@ def pile(
             return layers, history, Stopped(False, f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}")
         layers.append(_kept(layer, rows, labels.shape[1], len(layers)))
         history.append(_record(found, layers[-1], worth, time.perf_counter() - begin))
+        watch(len(history), history[-1])
         if stopped := _stopped(history, options):
             return layers, history, stopped
         here, least, start = found.made, history[-1].hsic, float(found.judged)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from fewstep.layerwise._history import STOPS, Record, Stopped
+from fewstep.layerwise._history import STOPS, Record, Stopped, Watch
 from fewstep.layerwise._hsic import Labels, best_bandwidth
 from fewstep.layerwise._kernel import Held, Rows, Waves, draw_waves, random_features
 from fewstep.layerwise._measure import Alignment, centre, linear_alignment, silhouette
@@ -34,6 +34,7 @@ class Options(NamedTuple):
     bandwidth: str | float
     features: int
     width: float | int
+    balance: bool
     stop: str
     exact_rows: int
     kernel_features: int
@@ -61,7 +62,7 @@ def forward(layer: Layer, x: Rows) -> Rows:
 
 
 def stack(
-    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
 ) -> tuple[list[Layer], list[Record], Stopped]:
     """Layers until the rule ends it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
@@ -73,20 +74,21 @@ def stack(
     stopped: Stopped | None = None
     while stopped is None:
         begin = time.perf_counter()
-        looks = looks_at(rng, rows, options.exact_rows)
+        looks = looks_at(rng, rows, parts.rows, options.exact_rows)
         of_kernel = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
         of_layer = draw_waves(rng, here.shape[1], options.features, x.dtype)
         learned = jax.block_until_ready(_learn(here, labels, (of_kernel, of_layer), looks, options, parts))
         here = learned.features
         layers.append(_trimmed(learned))
         history.append(_record(learned, time.perf_counter() - begin))
+        watch(len(history), history[-1])
         stopped = STOPS[options.stop](history, options.max_layers)
     return layers, history, stopped
 
 
-def looks_at(rng: np.random.Generator, rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows for the bandwidth and for the silhouette."""
-    order = rng.permutation(rows)
+def looks_at(rng: np.random.Generator, rows: int, padded: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows for the bandwidth and for the silhouette; where there are too few, padding too, so that shapes stay."""
+    order = np.concatenate([rng.permutation(rows), np.arange(rows, padded)])
     return order[:BANDWIDTH_ROWS], order[:most]
 
 
@@ -95,7 +97,7 @@ def _learn(
     x: Rows, labels: Labels, waves: tuple[Waves | None, Waves], looks: tuple[Array, Array], options: Options, parts: Cut
 ) -> _Learned:
     of_kernel, of_layer = waves
-    centred = centre(labels)
+    centred = centre(labels, balance=options.balance)
     few, some = looks
     sigma = _bandwidth(x[few], centred[few], options.bandwidth)
     width = _width(x, labels.shape[1], options.width)

@@ -80,7 +80,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
             self.kernel_features, self.memory,
         )  # fmt: skip
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = pile(X, labels, rng, options)
+        layers, history, stopped = pile(X, labels, rng, options, self._watch)
         neighbours = Neighbours(through(layers, X, self.memory), codes, min(self.n_neighbours, len(X)))
         return Fitted((layers, neighbours), history, stopped)
 

@@ -28,7 +28,8 @@ class SpectralLayerClassifier(LayerwiseClassifier):
 
     **Parameters:** `max_layers`; `bandwidth` of the kernels, `"hsic"` chooses for each layer the one with the largest
     dependence on the labels, or a number; `n_features`, the random features of a layer; `width`, the share of the
-    singular values that a layer's directions keep, or a whole number of directions; `stop`, `"silhouette"` as in the
+    singular values that a layer's directions keep, or a whole number of directions; `balance`, whether small classes
+    count as much as large ones, which the authors do not do; `stop`, `"silhouette"` as in the
     authors' code, or `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which
     `kernel_features` random features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the
     probabilities on a fifth of the rows, which takes a second training; `random_state`; `dtype`, `"float64"` or
@@ -50,6 +51,7 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         bandwidth: Literal["hsic"] | float = "hsic",
         n_features: int = 300,
         width: float | int = 0.9,
+        balance: bool = True,
         stop: Literal["silhouette", "hsic"] = "silhouette",
         exact_rows: int = 4096,
         kernel_features: int = 1024,
@@ -62,6 +64,7 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         self.bandwidth = bandwidth
         self.n_features = n_features
         self.width = width
+        self.balance = balance
         self.stop = stop
         self.exact_rows = exact_rows
         self.kernel_features = kernel_features
@@ -83,11 +86,11 @@ class SpectralLayerClassifier(LayerwiseClassifier):
 
     def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
         options = Options(
-            self.max_layers, self.bandwidth, self.n_features, self.width, self.stop, self.exact_rows,
+            self.max_layers, self.bandwidth, self.n_features, self.width, self.balance, self.stop, self.exact_rows,
             self.kernel_features, self.memory,
         )  # fmt: skip
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = stack(X, labels, rng, options)
+        layers, history, stopped = stack(X, labels, rng, options, self._watch)
         return Fitted((layers, read_out(through(layers, X), labels)), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:

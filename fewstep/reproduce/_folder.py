@@ -13,11 +13,12 @@ from fewstep.runs.files import read_json, write_json
 from fewstep.runs.run import holds_something
 
 _GRID = "grid.json"
+Identity = dict[str, Any]
 
 
 @contextmanager
-def held(study: Study, folder: Path, scale: Scale, *, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Holds the folder for this process: a new one, or the same study's that was begun there."""
+def held(identity: Identity, folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Holds the folder for this process: a new one, or one in which the same reproduction was begun."""
     if resume and overwrite:
         raise FewstepError("--resume goes on with a grid and --overwrite replaces it. Keep one of them.")
     if folder.exists() and not folder.is_dir():
@@ -27,7 +28,7 @@ def held(study: Study, folder: Path, scale: Scale, *, resume: bool, overwrite: b
     busy = f"Another process works in {folder}. Wait for it, or choose another --out."
     if not holds_something(folder):
         with locked(folder, busy):
-            note_seconds(study, folder, scale, 0.0)
+            note_seconds(identity, folder, 0.0)
             yield
         return
     known = _known(folder)
@@ -35,8 +36,8 @@ def held(study: Study, folder: Path, scale: Scale, *, resume: bool, overwrite: b
         if overwrite:
             _empty(folder)
         else:
-            _check_same(study, folder, scale, known, resume)
-        note_seconds(study, folder, scale, seconds(folder))
+            _check_same(identity, folder, known, resume)
+        note_seconds(identity, folder, seconds(folder))
         yield
 
 
@@ -45,12 +46,13 @@ def seconds(folder: Path) -> float:
     return float((read_json(folder / _GRID) or {}).get("seconds", 0.0))
 
 
-def note_seconds(study: Study, folder: Path, scale: Scale, spent: float) -> None:
+def note_seconds(identity: Identity, folder: Path, spent: float) -> None:
     """Writes down which study of which size this is, and the seconds spent on it so far."""
-    write_json(folder / _GRID, {**_identity(study, scale), "seconds": spent})
+    write_json(folder / _GRID, {**identity, "seconds": spent})
 
 
-def _identity(study: Study, scale: Scale) -> dict[str, Any]:
+def identity_of(study: Study, scale: Scale) -> Identity:
+    """What a folder is held to: the study and its size."""
     told = {"study": study.name, **scale._asdict(), "only": list(scale.only), "shots": list(scale.shots)}
     free = ("only", "budget", "shots", "steps") if study.by_row else ()  # each row has its own
     return {key: value for key, value in told.items() if key not in free}
@@ -58,7 +60,7 @@ def _identity(study: Study, scale: Scale) -> dict[str, Any]:
 
 def _known(folder: Path) -> dict[str, Any]:
     known = read_json(folder / _GRID)
-    if not isinstance(known, dict) or not {"study", "seeds"} <= known.keys():
+    if not isinstance(known, dict) or not {"study", "seed"} <= known.keys():
         raise FewstepError(f"{folder} exists and holds no reproduction. Choose another --out.")
     return known
 
@@ -72,8 +74,7 @@ def _empty(folder: Path) -> None:
                 path.unlink()
 
 
-def _check_same(study: Study, folder: Path, scale: Scale, known: dict[str, Any], resume: bool) -> None:
-    asked = _identity(study, scale)
+def _check_same(asked: Identity, folder: Path, known: dict[str, Any], resume: bool) -> None:
     differ = [f"{key} is {known.get(key)} there and {asked[key]} here" for key in asked if known.get(key) != asked[key]]
     if differ:
         raise FewstepError(

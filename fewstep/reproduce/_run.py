@@ -40,9 +40,10 @@ def reproduce(
     and a CSV of each plot.
     """
     cells = _cells(study, scale)
-    with _folder.held(study, folder, scale, resume=resume, overwrite=overwrite):
+    identity = _folder.identity_of(study, scale)
+    with _folder.held(identity, folder, resume=resume, overwrite=overwrite):
         begin, before = time.monotonic(), _folder.seconds(folder)
-        note = lambda: _folder.note_seconds(study, folder, scale, before + time.monotonic() - begin)
+        note = lambda: _folder.note_seconds(identity, folder, before + time.monotonic() - begin)
         try:
             judged = _judge_all(folder, cells, scale, watch, note)
             if judged is None:
@@ -129,12 +130,15 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
         "rows": _rows(study, scale, cells, judged),
         **({"cost": study.cost(cells, judged, speed)} if study.cost else {}),
         "command": command(study, scale),
-        "versions": {package: importlib.metadata.version(package) for package in _PACKAGES}
-        | {"python": platform.python_version()},
-        "cores": cores(),
-        "commit": commit(),
+        **made_with(),
         "trained_at_commits": sorted({str(found["commit"]) for found in judged}),
     }
+
+
+def made_with(*more: str) -> dict[str, Any]:
+    """What a result was made with: versions, cores, commit."""
+    versions = {package: importlib.metadata.version(package) for package in (*_PACKAGES, *more)}
+    return {"versions": versions | {"python": platform.python_version()}, "cores": cores(), "commit": commit()}
 
 
 def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -> list[Row]:

@@ -1,0 +1,192 @@
+r"""What the poster claims, as numbers that can be looked at: each function fits or takes a network and measures.
+
+Theorem 1, Claim 1   `rising`: the search for bandwidths, what it refuses, how near it comes, where it stalls
+Theorem 2, Claims 2, 3 and the corollaries   `by_layer`: scatter, kernel, squares and cross entropy layer by layer
+Claim 4   `slope_at_embedding`: the gradient at W_s is not zero
+Claim 5   `fixed_point`: the eigenvalue equation at W*, and orthonormal columns
+Claim 6   `penalty`: equations 10 and 11, with the square that they lack
+
+Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep.layerwise._checks import targets
+from fewstep.layerwise._classifier import LayerwiseClassifier
+from fewstep.layerwise._hsic import best_bandwidth, hsic
+from fewstep.layerwise._kernel import draw_waves, gaussian, random_features
+from fewstep.layerwise._measure import alignment, centre, trace_ratio
+from fewstep.layerwise._spectral import matrix_of, residual
+from fewstep.layerwise.embedding import KernelEmbeddingClassifier
+from fewstep.layerwise.spectral import SpectralLayerClassifier
+
+_FEATURES = 512  # that stand for the kernel's space where a weight in it is differentiated
+
+
+class Rise(NamedTuple):
+    """The search of Theorem 1: the dependence after each layer, bandwidths refused for each, and how it ended."""
+
+    dependence: list[float]
+    refused: list[int]
+    converged: bool
+    why: str
+
+
+class Figures(NamedTuple):
+    """After a layer: dependence (H*), the bandwidth it is taken at, scatter trace ratio, squares about the class means
+    as a share of all, cross entropy of a logistic regression, and how far the kernel is from ones and zeros."""
+
+    dependence: float
+    bandwidth: float
+    scatter: float
+    squares: float
+    entropy: float
+    from_blocks: float
+
+
+class Penalty(NamedTuple):
+    """Equation 11 at a weight: `attraction` less `penalty` is `trace`; `gap` is how far from it, relative.
+
+    `slope_gap`: how far the gradient of HSIC is from 2 / sigma^2 Q W, relative. `weights` are the D_i.
+    """
+
+    attraction: float
+    penalty: float
+    trace: float
+    gap: float
+    slope_gap: float
+    weights: np.ndarray
+
+
+def rising(X: Any, y: Any, **options: Any) -> Rise:
+    """Fits W_s. That accepted layers rise is so by construction; what is not is told beside."""
+    model = KernelEmbeddingClassifier(calibrate=False, **options).fit(X, y)
+    return Rise(
+        [record.hsic for record in model.history_], [record.refused for record in model.history_], model.converged_,
+        model.stopped_,
+    )  # fmt: skip
+
+
+def by_layer(model: LayerwiseClassifier, X: Any, y: Any) -> list[Figures]:
+    """The figures after each layer of a fitted network, on rows and labels such as it was fitted to."""
+    return [_figures(features, codes) for features, codes in _layers(model, X, y)]
+
+
+def kernels(model: LayerwiseClassifier, X: Any, y: Any) -> list[np.ndarray]:
+    """The kernel after each layer, rows sorted by class: it should become blocks of ones."""
+    made = []
+    for features, codes in _layers(model, X, y):
+        order = np.argsort(codes, kind="stable")
+        made.append(_kernel(features[order], codes[order])[0])
+    return made
+
+
+def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
+    """Claim 4, in the space of random features: `slope`, the size of the gradient of HSIC at W_s against HSIC over the
+    size of W_s; `residual`, how far W_s, made orthonormal, is from the eigenvalue equation (0 at an optimum)."""
+    rows, labels = _standard(X, y)
+    with jax.enable_x64(True):
+        centred = centre(labels)
+        waves = draw_waves(np.random.default_rng(seed), rows.shape[1], _FEATURES, rows.dtype)
+        r = random_features(rows, waves, best_bandwidth(rows, centred))
+        weight = r.T @ labels
+        weight = weight / jnp.linalg.norm(weight, axis=0)[None]
+        sigma = best_bandwidth(r @ weight, centred)
+        value, slope = jax.value_and_grad(lambda w: hsic(r @ w, centred, sigma, len(r)))(weight)
+        plain = np.linalg.qr(np.asarray(weight))[0]
+        matrix, _ = matrix_of(r, centred, sigma, None, len(r))(jnp.asarray(plain))
+        relative = jnp.linalg.norm(slope) * jnp.linalg.norm(weight) / jnp.abs(value)
+        return {"slope": float(relative), "residual": float(residual(matrix, jnp.asarray(plain)))}
+
+
+def fixed_point(model: SpectralLayerClassifier, X: Any, y: Any) -> list[dict[str, float]]:
+    """Claim 5 at each layer: `residual` of the eigenvalue equation, and how far W^T W is from I."""
+    made = []
+    with jax.enable_x64(True):
+        for below, labels, layer in _spectral_layers(model, X, y):
+            weight = jnp.asarray(layer.weight)
+            centred = centre(labels, balance=model.balance)
+            matrix, _ = matrix_of(below, centred, layer.sigma, None, len(below))(weight)
+            apart = jnp.linalg.norm(weight.T @ weight - jnp.eye(weight.shape[1]))
+            made.append({"residual": float(residual(matrix, weight)), "not_orthonormal": float(apart)})
+    return made
+
+
+def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:
+    """Claim 6 at each layer: sum_ij G_ij <W'r_i, W'r_j> / sigma^2 - sum_i D_i |W'r_i|^2 = Tr(W' Q W) / sigma^2."""
+    with jax.enable_x64(True):
+        return [_penalty(below, labels, layer, model.balance) for below, labels, layer in _spectral_layers(model, X, y)]
+
+
+def _penalty(below: jax.Array, labels: jax.Array, layer: Any, balance: bool) -> Penalty:
+    centred, weight, square = centre(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
+    seen = below @ weight
+    hats = (centred @ centred.T) * gaussian(seen, seen, layer.sigma)
+    same = (labels @ labels.T) > 0
+    weights = (jnp.sum(jnp.where(same, hats, 0), 1) - jnp.sum(jnp.where(same, 0, jnp.abs(hats)), 1)) / square
+    attraction = jnp.sum(hats * (seen @ seen.T)) / square
+    cost = jnp.sum(weights * jnp.sum(seen**2, 1))
+    minus_q, _ = matrix_of(below, centred, layer.sigma, None, len(below))(weight)
+    trace = -jnp.trace(weight.T @ minus_q @ weight) / square
+    slope = jax.grad(lambda w: hsic(below @ w, centred, layer.sigma, len(below)))(weight)
+    expected = -2 / square * minus_q @ weight
+    gap = jnp.abs(attraction - cost - trace) / (jnp.abs(attraction) + jnp.abs(cost))
+    slope_gap = jnp.linalg.norm(slope - expected) / jnp.linalg.norm(expected)
+    return Penalty(
+        float(attraction), float(cost), float(trace), float(gap), float(slope_gap), np.asarray(weights)
+    )  # fmt: skip
+
+
+def _figures(features: np.ndarray, codes: np.ndarray) -> Figures:
+    from sklearn.linear_model import LogisticRegression
+
+    with jax.enable_x64(True):
+        z, labels = jnp.asarray(features, jnp.float64), _one_hot(codes)
+        made, sigma = _kernel(features, codes)
+        reached = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalised
+        scatter = float(trace_ratio(z, labels))
+    blocks = (codes[:, None] == codes[None]).astype(float)
+    scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
+    likely = LogisticRegression(max_iter=1000).fit(scaled, codes).predict_log_proba(scaled)
+    return Figures(
+        float(reached), float(sigma), scatter, scatter / (1 + scatter), float(-likely[np.arange(len(z)), codes].mean()),
+        float(np.linalg.norm(made - blocks) / np.linalg.norm(blocks)),
+    )  # fmt: skip
+
+
+def _kernel(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, jax.Array]:
+    """The Gaussian kernel at the bandwidth that makes most of it, and that."""
+    with jax.enable_x64(True):
+        z = jnp.asarray(features, jnp.float64)
+        sigma = best_bandwidth(z, centre(_one_hot(codes)))
+        return np.asarray(gaussian(z, z, sigma)), sigma
+
+
+def _layers(model: LayerwiseClassifier, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    codes = targets(y, len(X))[1]
+    return [(model.transform(X, layer=number + 1), codes) for number in range(model.n_layers_)]
+
+
+def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
+    """Of each layer: what it was given, the labels, and the layer."""
+    labels = _one_hot(targets(y, len(X))[1])
+    given = [model._scaled(X), *(model.transform(X, layer=number) for number in range(1, model.n_layers_))]
+    return [
+        (jnp.asarray(below, jnp.float64), labels, layer)
+        for below, layer in zip(given, model._fitted.parts[0], strict=True)
+    ]
+
+
+def _standard(X: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    X = np.asarray(X, float)
+    with jax.enable_x64(True):
+        return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), _one_hot(targets(y, len(X))[1])
+
+
+def _one_hot(codes: np.ndarray) -> jax.Array:
+    with jax.enable_x64(True):
+        return jnp.eye(int(codes.max()) + 1, dtype=jnp.float64)[codes]

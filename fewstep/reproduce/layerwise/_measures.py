@@ -1,0 +1,105 @@
+"""What is measured of a fitted network on its training rows: one definition for all methods, the authors' beside it.
+
+Ours are of the features that the read-out reads (Z: of ISM its random features, of W_s its columns, of a trained
+network its last hidden layer), with a Gaussian kernel of the bandwidth that makes most of it:
+
+    H*   sum(A B) / (|A| |B|), A and B the kernels of Z and of the labels, centred on one side;  CKA: on both
+    MSE  mean squared distance to the class mean, over the mean squared distance to the mean
+    CE   mean negative log likelihood of a logistic regression on Z, each column scaled
+    C    mean cosine between rows of different classes, over that of rows of one class
+    T    equation 6: Tr(S_w) / Tr(S_b)
+
+The authors' use other features and kernels for each method: of ISM the projection P for MSE and T, and the products of
+the random features as the kernel; T is a ratio of sums of distances.
+"""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from fewstep.layerwise._hsic import best_bandwidth
+from fewstep.layerwise._kernel import gaussian
+from fewstep.layerwise._measure import alignment, centre, linear_alignment, scatter_ratio, trace_ratio
+
+NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")
+AUTHORS = ("H*", "MSE", "CE", "C", "T")
+_ROWS = 400  # the bandwidth is looked for on so many
+
+
+def ours(features: np.ndarray, codes: np.ndarray) -> dict[str, float]:
+    """The measures in our definition."""
+    with jax.enable_x64(True):
+        z, labels = jnp.asarray(features, jnp.float64), _one_hot(codes)
+        sigma = bandwidth(features, codes)
+        both = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z))
+        spread = float(jnp.mean(jnp.sum(jnp.square(z - jnp.mean(z, 0)[None]), 1)))
+        scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
+        unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-300)
+        told = (*both, _within(features, codes) / max(spread, 1e-300), entropy(scaled, codes), products(unit, codes))
+        return dict(zip(NAMES, [float(value) for value in (*told, trace_ratio(z, labels))], strict=True))
+
+
+def bandwidth(features: np.ndarray, codes: np.ndarray) -> Any:
+    """The bandwidth that makes most of the features, looked for on some rows."""
+    some = np.random.default_rng(0).permutation(len(codes))[:_ROWS]
+    with jax.enable_x64(True):
+        z, labels = jnp.asarray(features[some], jnp.float64), _one_hot(codes)[some]
+        return _bandwidth(z, centre(labels))
+
+
+_bandwidth = jax.jit(best_bandwidth)
+
+
+def authors(kernel: Any, near: np.ndarray, features: np.ndarray, codes: np.ndarray) -> dict[str, float]:
+    """The measures in the authors' definition.
+
+    `kernel` is a bandwidth, or nothing for products of the features; `near` is what distances are taken of.
+    """
+    with jax.enable_x64(True):
+        labels, z = _one_hot(codes), jnp.asarray(features, jnp.float64)
+        if kernel is None:
+            hsic = linear_alignment(z, labels).normalised
+        else:
+            hsic = alignment(lambda a, b: gaussian(a, b, jnp.asarray(kernel)), z, labels, len(z)).normalised
+        apart = scatter_ratio(jnp.asarray(near, jnp.float64), labels, len(z))
+    cosine = products(features, codes) if kernel is None else _kernel_products(features, float(kernel), codes)
+    told = (float(hsic), _within(near, codes), entropy(features, codes), cosine, float(apart))
+    return dict(zip(AUTHORS, told, strict=True))
+
+
+def entropy(features: np.ndarray, codes: np.ndarray) -> float:
+    """The mean negative log likelihood of the labels under a logistic regression that was fitted to them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(max_iter=200).fit(features, codes)
+    return float(-np.mean(model.predict_log_proba(features)[np.arange(len(codes)), codes]))
+
+
+def products(features: np.ndarray, codes: np.ndarray) -> float:
+    """The mean product of rows of different classes over the mean product of rows of one."""
+    return _ratio(features @ features.T, codes)
+
+
+def _kernel_products(features: np.ndarray, sigma: float, codes: np.ndarray) -> float:
+    with jax.enable_x64(True):
+        z = jnp.asarray(features, jnp.float64)
+        return _ratio(np.asarray(gaussian(z, z, jnp.asarray(sigma))), codes)
+
+
+def _ratio(kernel: np.ndarray, codes: np.ndarray) -> float:
+    same = codes[:, None] == codes[None]
+    return float(kernel[~same].mean() / kernel[same].mean())
+
+
+def _within(features: np.ndarray, codes: np.ndarray) -> float:
+    means = np.stack([features[codes == code].mean(0) for code in range(codes.max() + 1)])
+    return float(np.mean(np.sum(np.square(features - means[codes]), 1)))
+
+
+def _one_hot(codes: np.ndarray) -> jax.Array:
+    return jnp.eye(int(codes.max()) + 1, dtype=jnp.float64)[codes]

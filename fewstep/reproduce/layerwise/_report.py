@@ -1,0 +1,117 @@
+"""The report of the table: one HTML file that needs nothing else, its figures beside it."""
+
+import html
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fewstep.reproduce._figure import Figure, style, write_figure
+from fewstep.reproduce.layerwise import _claims
+from fewstep.reproduce.layerwise._measures import NAMES
+from fewstep.reproduce.layerwise._published import COLUMNS
+from fewstep.reproduce.layerwise._rows import Row, columns
+from fewstep.runs.files import write_text
+from fewstep.runs.page import page, table
+
+TITLE = "Networks without backpropagation, learned layer by layer"
+HEAD = ["set", "method", "", "sigma", *COLUMNS, ""]
+OURS = ["set", "method", *NAMES]
+SCORES = ["set", "method", "test accuracy", "seconds", "ISM's time is"]
+LEGENDS = {
+    "poster": (
+        "Mean ± standard deviation over the test folds; * is ours, not the authors'. MSE, CE, C and T as the authors define them for each method. "
+        "Published: the poster; for W_s, on a third line, the authors' later files. ISM meets the poster where each "
+        "column but time is within two of its deviations, or .01 where that is more; W_s meets where its test accuracy "
+        "is within .05 of the later files. Test rows are scaled with the training rows' statistics."
+    ),
+    "ours": "The same networks, every measure in one definition for all, of the features that the read-out reads.",
+    "scores": (
+        "One fold's fit alone, without compiling. The comparisons are scikit-learn's at their defaults, columns scaled."
+    ),
+}  # fmt: skip
+
+
+def write(folder: Path, result: dict[str, Any], mark: str) -> Path:
+    """Writes `report.html` and the figures."""
+    parts = [f"<h1>{TITLE}</h1>", *([f"<p class=mark>{html.escape(mark.capitalize())}.</p>"] if mark else [])]
+    for name, (head, body) in tables(result).items():
+        parts += [f"<h2>{_TITLES[name]}</h2>", table(head, body)]
+        parts += [f"<p class=note>{html.escape(LEGENDS[name])}</p>"] if name in LEGENDS else []
+    drawn = [*_figures(result["rows"]), *_claims.figures(result.get("claims", {}))]
+    parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    parts.append(
+        f"<p class=note>Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}.</p>"
+    )
+    write_text(folder / "report.html", page(TITLE, parts))
+    return folder / "report.html"
+
+
+_TITLES = {
+    "poster": "The poster's table", "ours": "One definition for all", "scores": "Accuracy and time",
+    "claims": "The claims",
+}  # fmt: skip
+
+
+def tables(result: dict[str, Any]) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """The tables of a result as text, by name: head and rows."""
+    rows = result["rows"]
+    measured = [row for row in rows if row["ours"]]
+    made = {
+        "poster": (HEAD, [line for row in measured for line in _lines(row)]),
+        "ours": (OURS, [[row["set"], row["label"], *(_pair(row["ours"][name]) for name in NAMES)] for row in measured]),
+        "scores": (SCORES, [_score(row, rows) for row in rows]),
+    }  # fmt: skip
+    if result.get("claims"):
+        made["claims"] = _claims.table(result["claims"])
+    return made
+
+
+def _lines(row: Row) -> list[list[str]]:
+    own = [row["set"], row["label"], _folds(row), _number(row["sigma"] and row["sigma"][0])]
+    lines = [[*own, *(_pair(pair) for pair in columns(row).values()), row["verdict"]]]
+    for name, told in (("poster", row["published"]), ("later files", row["later"])):
+        if told is not None:
+            lines.append(["", "", name, _number(told["sigma"]), *(_pair(told[column]) for column in COLUMNS), ""])
+    return lines
+
+
+def _folds(row: Row) -> str:
+    return "ours" if row["folds"] >= 10 else f"ours, {row['folds']} folds"
+
+
+def _score(row: Row, rows: list[Row]) -> list[str]:
+    ism = next((other for other in rows if other["set"] == row["set"] and other["method"] == "ism"), None)
+    ratio = "" if ism is None or ism is row else f"{ism['seconds'][0] / row['seconds'][0]:.2g} of it"
+    return [row["set"], row["label"], _pair(row["test"]), _number(row["seconds"][0]), ratio]
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    sets = list(dict.fromkeys(row["set"] for row in rows))
+    data = [(row["set"], row["label"], row["seconds"][0], row["test"][0], row["test"][1]) for row in rows]
+    return [Figure(
+        "accuracy-by-time", "Test accuracy against the time of a fit",
+        "A point a method: mean over the folds, bars of one deviation; seconds of one fit, without compiling.",
+        [partial(_points, name, [row[1:] for row in data if row[0] == name]) for name in sets],
+        ("set", "method", "seconds", "test", "deviation"), data,
+    )]  # fmt: skip
+
+
+def _points(title: str, rows: list[tuple[Any, ...]], ax: Any) -> None:
+    for number, (label, seconds, test, spread) in enumerate(rows):
+        look = {"color": style(number)["color"], "marker": "osD^vP*"[number % 7], "capsize": 2}
+        ax.errorbar(seconds, test, spread, label=label, linestyle="none", **look)
+    ax.set(title=title, xscale="log", xlabel="seconds", ylim=(0, 1.05))
+    ax.legend(fontsize=6, loc="lower right")
+
+
+def _pair(pair: Any) -> str:
+    if pair is None:
+        return "-"
+    return f"{_number(pair[0])} ± {_number(pair[1])}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
