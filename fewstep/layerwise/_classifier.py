@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -37,7 +37,7 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     def _watch(self, number: int, record: Record) -> None:
         """Told of each layer when it is learned; may be replaced."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> "LayerwiseClassifier":
         """Learns the layers one by one, then the read-out."""
         self._check()
         X = table(self, X, self.dtype, reset=True)

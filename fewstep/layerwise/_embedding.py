@@ -40,7 +40,7 @@ class Search(NamedTuple):
     alignment: Alignment
 
 
-def forward(layer: Embedding, x: Rows, size: int) -> Rows:
+def forward(layer: Embedding, x: Rows, size: int) -> Float[Array, "rows columns"]:
     """A whole layer, by blocks of rows of `x`."""
     if (waves := layer.waves) is not None:
         return map_blocks(lambda rows: random_features(rows, waves, layer.sigma) @ layer.shares, (x,), size)

@@ -9,6 +9,7 @@ Reference: Gretton, Bousquet, Smola & Schoelkopf, Measuring Statistical Dependen
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 Labels = Float[Held, "rows classes"]
 
 
-def hsic(x: Rows, centred: Labels, sigma: Float[Array, ""], size: int) -> Float[Array, ""]:
+def hsic(x: Rows, centred: Labels, sigma: Float[Held, ""], size: int) -> Float[Array, ""]:
     """The dependence, as the sum it is; blocks of `size` rows at a time."""
 
     def part(block: Array, labels: Array) -> Array:
@@ -49,7 +50,7 @@ def best_bandwidth(x: Rows, centred: Labels) -> Float[Array, ""]:
 def _golden(value: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """The place of the largest value between two, by golden sections: one new value each."""
 
-    def section(_: int, state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def section(_: Any, state: tuple[Array, ...]) -> tuple[Array, ...]:
         low, high, at_left, at_right = state
         lower = at_left < at_right
         low, high = jnp.where(lower, _left(low, high), low), jnp.where(lower, high, _right(low, high))

@@ -63,7 +63,7 @@ def linear_alignment(features: Rows, labels: Labels) -> Alignment:
 
 
 def centre(labels: Labels, *, balance: bool = False) -> Labels:
-    """One-hot labels less their mean; rows without a label stay zero. `balance`: small classes count as much as large."""
+    """One-hot labels less their mean; rows without a label stay zero. `balance`: all classes count alike."""
     here = jnp.sum(labels, 1, keepdims=True)
     counts = jnp.sum(labels, 0)
     centred = (labels - counts[None] / jnp.sum(here)) * here

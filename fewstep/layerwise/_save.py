@@ -41,7 +41,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if not path.is_file():
         raise FewstepError(f"{path} is not there. Give the file that save() or `fewstep layerwise fit` has written.")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop(_ABOUT).tobytes())
         known = about["format"] == FORMAT

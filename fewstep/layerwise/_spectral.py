@@ -21,11 +21,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fewstep.layerwise._hsic import Labels
-from fewstep.layerwise._kernel import Rows, Waves, gaussian, over_blocks, random_features
+from fewstep.layerwise._kernel import Held, Rows, Waves, gaussian, over_blocks, random_features
 
 TOLERANCE, ROUNDS = 0.01, 200  # of the eigenvalues, as in the authors' code
 RISE, PATIENCE = 1e-3, 4  # it ends, too, when the dependence has risen by no more than this in so many rounds
 Matrix = Float[Array, "d d"]
+Weight = Float[Held, "d width"]
 
 
 class Found(NamedTuple):
@@ -64,12 +65,18 @@ def solve(
         change = jnp.linalg.norm(values - found.values) / jnp.maximum(jnp.linalg.norm(found.values), 1e-300)
         return Found(weight, values, found.rounds + 1, change), _better(best, found.weight, dependence)
 
-    # The first weight is that of a kernel of ones: Psi = Gamma, whose rows sum to 0.
-    sums = jnp.asarray(x.T @ centred)
-    values, weight = _smallest(-sums @ sums.T, used)
+    values, weight = _smallest(_first(x, centred), used)
     first = Found(weight, values, jnp.asarray(0), jnp.asarray(jnp.inf, x.dtype))
     found, best = jax.lax.while_loop(going, again, (first, _Best(weight, -first.change, jnp.asarray(0))))
     return found._replace(weight=jnp.where(found.change < TOLERANCE, found.weight, best.weight))
+
+
+def _first(x: Rows, centred: Labels) -> Matrix:
+    """Phi for a kernel of ones: Psi = Gamma, whose rows sum to 0. It has no more directions than classes; a little of
+    the scatter of all rows chooses the others, where else rounding would."""
+    sums, scatter = x.T @ centred, x.T @ x
+    little = 1e-6 * jnp.sum(sums**2) / jnp.maximum(jnp.trace(scatter), 1e-300)
+    return jnp.asarray(-(sums @ sums.T) - little * scatter)
 
 
 def _better(best: _Best, weight: Matrix, dependence: Array) -> _Best:
@@ -82,8 +89,8 @@ def _better(best: _Best, weight: Matrix, dependence: Array) -> _Best:
 
 
 def matrix_of(
-    x: Rows, centred: Labels, sigma: Float[Array, ""], waves: Waves | None, size: int
-) -> Callable[[Matrix], tuple[Matrix, Float[Array, ""]]]:
+    x: Rows, centred: Labels, sigma: Float[Held, ""], waves: Waves | None, size: int
+) -> Callable[[Weight], tuple[Matrix, Float[Array, ""]]]:
     """Phi and the dependence as a function of the weight."""
     if waves is None:
         return partial(_exact, x, centred, sigma, size)
@@ -91,12 +98,16 @@ def matrix_of(
 
 
 def _smallest(matrix: Matrix, used: Array) -> tuple[Array, Array]:
-    """The smallest eigenvalues and their vectors, as many as are used, zeros for the rest."""
+    """The smallest eigenvalues and their vectors, as many as are used, zeros for the rest.
+
+    The sum of a vector's cubes is not negative, which settles its sign.
+    """
     values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2, symmetrize_input=False)
+    vectors = jnp.where(jnp.sum(vectors**3, 0) < 0, -1, 1)[None] * vectors
     return jnp.where(used, values, 0), jnp.where(used[None], vectors, 0)
 
 
-def _exact(x: Rows, centred: Labels, sigma: Array, size: int, weight: Matrix) -> tuple[Matrix, Array]:
+def _exact(x: Rows, centred: Labels, sigma: Held, size: int, weight: Weight) -> tuple[Matrix, Array]:
     """With the kernel itself, by blocks of its rows."""
     projected = x @ weight
 
@@ -108,7 +119,7 @@ def _exact(x: Rows, centred: Labels, sigma: Array, size: int, weight: Matrix) ->
     return over_blocks(part, (x, projected, centred), size)
 
 
-def _rough(x: Rows, centred: Labels, sigma: Array, waves: Waves, size: int, weight: Matrix) -> tuple[Matrix, Array]:
+def _rough(x: Rows, centred: Labels, sigma: Held, waves: Waves, size: int, weight: Weight) -> tuple[Matrix, Array]:
     """With random features f: Psi = Z Z^T, where the row i of Z is the product of all labels and features of i."""
     projected = x @ weight
     features = lambda seen: random_features(seen, waves, sigma)
@@ -124,7 +135,7 @@ def _rough(x: Rows, centred: Labels, sigma: Array, waves: Waves, size: int, weig
     return scaled - crossed @ crossed.T, jnp.sum(sums**2)
 
 
-def residual(matrix: Matrix, weight: Float[Array, "d width"]) -> Float[Array, ""]:
+def residual(matrix: Matrix, weight: Weight) -> Float[Array, ""]:
     """How far a weight is from the fixed point: |Phi W - W (W^T Phi W)| / |Phi W|."""
     moved = matrix @ weight
     return jnp.linalg.norm(moved - weight @ (weight.T @ moved)) / jnp.linalg.norm(moved)

@@ -51,12 +51,12 @@ class _Learned(NamedTuple):
     silhouette: Float[Array, ""]
 
 
-def project(layer: Layer, x: Rows) -> Rows:
+def project(layer: Layer, x: Rows) -> Float[Held, "rows width"]:
     """The linear part of a layer."""
     return x @ layer.weight
 
 
-def forward(layer: Layer, x: Rows) -> Rows:
+def forward(layer: Layer, x: Rows) -> Float[Array, "rows features"]:
     """A whole layer."""
     return random_features(project(layer, x), layer.waves, layer.sigma)
 

@@ -8,7 +8,7 @@ Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
 from fewstep.layerwise._kernel import Waves
 from fewstep.layerwise._neighbours import Neighbours, votes
-from fewstep.layerwise._options import at_least, check_dtype
+from fewstep.layerwise._options import above_zero, at_least, check_dtype
 from fewstep.layerwise._pile import Options, pile
 from fewstep.layerwise._rows import cut, padded
 from fewstep.layerwise._save import by_number, numbered
@@ -55,7 +55,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         memory: float = 500.0,
         calibrate: bool = True,
         random_state: int | np.random.RandomState | None = None,
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: str = "float64",
     ) -> None:
         self.max_layers = max_layers
         self.n_bandwidths = n_bandwidths
@@ -72,6 +72,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
     def _check(self) -> None:
         for name in ("max_layers", "n_bandwidths", "n_neighbours", "exact_rows", "kernel_features"):
             at_least(name, getattr(self, name), 1)
+        for name in ("smallest_bandwidth", "enough", "memory"):
+            above_zero(name, getattr(self, name))
         check_dtype(self.dtype)
 
     def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:

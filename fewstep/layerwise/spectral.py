@@ -9,13 +9,12 @@ Layer-wise Learning via Kernel Embedding.
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._kernel import Waves
-from fewstep.layerwise._options import at_least, check_dtype, one_of
+from fewstep.layerwise._options import above_zero, at_least, check_dtype, one_of, share
 from fewstep.layerwise._readout import Readout, nearest, read_out
 from fewstep.layerwise._save import by_number, numbered
 from fewstep.layerwise._stack import Layer, Options, forward, stack
@@ -48,17 +47,17 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         self,
         *,
         max_layers: int = 30,
-        bandwidth: Literal["hsic"] | float = "hsic",
+        bandwidth: str | float = "hsic",
         n_features: int = 300,
         width: float | int = 0.9,
         balance: bool = True,
-        stop: Literal["silhouette", "hsic"] = "silhouette",
+        stop: str = "silhouette",
         exact_rows: int = 4096,
         kernel_features: int = 1024,
         memory: float = 500.0,
         calibrate: bool = True,
         random_state: int | np.random.RandomState | None = None,
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: str = "float64",
     ) -> None:
         self.max_layers = max_layers
         self.bandwidth = bandwidth
@@ -82,6 +81,10 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         for name in ("max_layers", "n_features", "exact_rows", "kernel_features"):
             at_least(name, getattr(self, name), 1)
         one_of("stop", self.stop, ("silhouette", "hsic"))
+        above_zero("memory", self.memory)
+        if self.bandwidth != "hsic":
+            above_zero("bandwidth", self.bandwidth)
+        share(self.width)
         check_dtype(self.dtype)
 
     def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:

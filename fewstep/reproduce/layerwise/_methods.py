@@ -140,6 +140,6 @@ METHODS: dict[str, Method] = {
     "mlp": _known(lambda seed: MLPClassifier(random_state=seed)),
 }
 LABELS = {
-    "ism": "ISM (W*)", "ism-balanced": "ISM, classes balanced *", "ws": "W_s", "sgd-ce": "SGD, cross entropy", "sgd-mse": "SGD, squares", "svm": "RBF SVM",
-    "forest": "random forest", "mlp": "scikit-learn MLP",
+    "ism": "ISM (W*)", "ism-balanced": "ISM, classes balanced *", "ws": "W_s", "sgd-ce": "SGD, cross entropy",
+    "sgd-mse": "SGD, squares", "svm": "RBF SVM", "forest": "random forest", "mlp": "scikit-learn MLP",
 }  # fmt: skip

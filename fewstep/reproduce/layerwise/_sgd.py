@@ -18,7 +18,7 @@ import optax
 WIDTH, BATCH, RATE, EPOCHS = 300, 10, 1e-3, 5000
 _CHUNK, _ENOUGH, _LEAST, _WINDOW = 10, 1e-5, 300, 400
 Loss = Literal["ce", "mse"]
-Params = list[tuple[jax.Array, jax.Array]]
+Params = list[tuple[Any, Any]]  # of each layer the weight and the bias
 
 
 class Trained(NamedTuple):

@@ -1,0 +1,444 @@
+"""Networks learned layer by layer: the mathematics against plain formulas, the estimators against scikit-learn."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.metrics import silhouette_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import fewstep
+from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims, load, sets
+from fewstep.layerwise._embedding import embed
+from fewstep.layerwise._embedding import forward as embedded
+from fewstep.layerwise._hsic import best_bandwidth, hsic
+from fewstep.layerwise._kernel import draw_waves, gaussian, random_features
+from fewstep.layerwise._measure import (
+    alignment,
+    centre,
+    linear_alignment,
+    scatter_ratio,
+    silhouette,
+    trace_ratio,
+)
+from fewstep.layerwise._rows import cut, padded
+from fewstep.layerwise._spectral import matrix_of, residual, solve
+
+KINDS = (SpectralLayerClassifier, KernelEmbeddingClassifier)
+both = pytest.mark.parametrize("kind", KINDS, ids=["spectral", "embedding"])
+
+
+@pytest.fixture(autouse=True)
+def _doubles() -> Any:
+    with jax.enable_x64(True):
+        yield
+
+
+def small(kind: Any, **options: Any) -> Any:
+    """An estimator that compiles and fits quickly."""
+    sizes: dict[str, Any] = {"n_features": 20} if kind is SpectralLayerClassifier else {"n_bandwidths": 5}
+    return kind(**({"max_layers": 2, "calibrate": False, "random_state": 0} | sizes | options))
+
+
+def blobs(rows: int = 60, classes: int = 3, columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(rows) % classes
+    return rng.standard_normal((rows, columns)) + 3 * rng.standard_normal((classes, columns))[y], y
+
+
+def one_hot(y: np.ndarray) -> jax.Array:
+    return jnp.eye(int(y.max()) + 1)[y]
+
+
+def plain_kernel(x: np.ndarray, sigma: float) -> np.ndarray:
+    return np.exp(-np.square(x[:, None] - x[None]).sum(-1) / (2 * sigma**2))
+
+
+class TestMathematics:
+    def test_hsic_is_the_trace_with_centring_matrices(self) -> None:
+        x, y = blobs(30)
+        labels, h = np.asarray(one_hot(y)), np.eye(30) - 1 / 30
+        expected = np.trace(plain_kernel(x, 1.5) @ h @ labels @ labels.T @ h)
+        for size in (30, 10, 1):
+            assert np.isclose(hsic(jnp.asarray(x), centre(jnp.asarray(labels)), jnp.asarray(1.5), size), expected)
+
+    def test_alignments_are_those_of_centred_matrices(self) -> None:
+        x, y = blobs(24)
+        labels, h = np.asarray(one_hot(y)), np.eye(24) - 1 / 24
+        kernel, of_labels = plain_kernel(x, 2.0), labels @ labels.T
+        cosine = lambda a, b: np.sum(a * b) / np.linalg.norm(a) / np.linalg.norm(b)
+        for size in (24, 8):
+            found = alignment(lambda a, b: gaussian(a, b, jnp.asarray(2.0)), jnp.asarray(x), jnp.asarray(labels), size)
+            assert np.isclose(found.normalised, cosine(h @ kernel, h @ of_labels))
+            assert np.isclose(found.cka, cosine(h @ kernel @ h, h @ of_labels @ h))
+        found = linear_alignment(jnp.asarray(x), jnp.asarray(labels))
+        assert np.isclose(found.normalised, cosine(h @ x @ x.T, h @ of_labels))
+        assert np.isclose(found.cka, cosine(h @ x @ x.T @ h, h @ of_labels @ h))
+
+    def test_padding_counts_for_nothing(self) -> None:
+        x, y = blobs(20)
+        labels = one_hot(y)
+        more_x, more = jnp.asarray(padded(x + 5, 32)), jnp.asarray(padded(np.asarray(labels), 32))
+        kernel = lambda a, b: gaussian(a, b, jnp.asarray(2.0))
+        x = jnp.asarray(x + 5)
+        assert np.allclose(alignment(kernel, x, labels, 20), alignment(kernel, more_x, more, 16))
+        assert np.isclose(silhouette(x, labels, 20), silhouette(more_x, more, 8))
+        assert np.isclose(scatter_ratio(x, labels, 20), scatter_ratio(more_x, more, 8))
+        assert np.isclose(trace_ratio(x, labels), trace_ratio(more_x, more))
+        assert np.isclose(best_bandwidth(x, centre(labels)), best_bandwidth(more_x, centre(more)))
+
+    def test_silhouette_is_scikit_learns(self) -> None:
+        x, y = blobs(40)
+        y[0] = 3  # a class of one row
+        assert np.isclose(silhouette(jnp.asarray(x), one_hot(y), 40), silhouette_score(x, y))
+
+    def test_scatter_is_that_of_the_class_means(self) -> None:
+        x, y = blobs(30)
+        means = np.stack([x[y == code].mean(0) for code in range(3)])
+        within = np.square(x - means[y]).sum()
+        between = sum((y == code).sum() * np.square(means[code] - x.mean(0)).sum() for code in range(3))
+        assert np.isclose(trace_ratio(jnp.asarray(x), one_hot(y)), within / between)
+        apart, same = np.sqrt(np.square(x[:, None] - x[None]).sum(-1)), y[:, None] == y[None]
+        assert np.isclose(scatter_ratio(jnp.asarray(x), one_hot(y), 10), apart[same].sum() / apart[~same].sum())
+
+    def test_balance_makes_classes_count_alike(self) -> None:
+        y = np.repeat([0, 1], [30, 6])
+        plain, even = centre(one_hot(y)), centre(one_hot(y), balance=True)
+        share = lambda labels, code: float(jnp.sum(labels[:, code] ** 2))
+        assert np.isclose(share(plain, 0), share(plain, 1))
+        assert share(even, 1) > 4 * share(even, 0)
+        again = centre(one_hot(np.arange(36) % 2), balance=True)
+        assert np.allclose(again, centre(one_hot(np.arange(36) % 2)))
+
+    def test_the_bandwidth_is_the_best_of_all(self) -> None:
+        x, y = blobs(50)
+        centred = centre(one_hot(y))
+        value = lambda sigma: float(hsic(jnp.asarray(x), centred, jnp.asarray(sigma), 50))
+        found = float(best_bandwidth(jnp.asarray(x), centred))
+        assert value(found) >= max(value(sigma) for sigma in np.geomspace(0.02, 50, 200)) * (1 - 1e-6)
+
+    def test_random_features_are_the_kernel_in_the_mean(self) -> None:
+        x, _ = blobs(15)
+        waves = draw_waves(np.random.default_rng(0), 4, 20000, np.dtype("float64"))
+        made = random_features(jnp.asarray(x), waves, jnp.asarray(2.0))
+        assert np.abs(np.asarray(made @ made.T) - plain_kernel(x, 2.0)).max() < 0.04
+
+    def test_the_slope_of_hsic_is_the_matrix_of_the_spectral_method(self) -> None:
+        x, y = blobs(30)
+        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(2.0)
+        weight = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (4, 2)))[0]
+        slope = jax.grad(lambda w: hsic(x @ w, centred, sigma, 30))(weight)
+        matrix, value = matrix_of(x, centred, sigma, None, 10)(weight)
+        assert np.allclose(slope, -2 / sigma**2 * matrix @ weight)
+        assert np.isclose(value, hsic(x @ weight, centred, sigma, 30))
+
+    def test_random_features_stand_for_the_kernel_in_the_spectral_method(self) -> None:
+        x, y = blobs(30)
+        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(3.0)
+        weight = jnp.eye(4)[:, :2]
+        waves = draw_waves(np.random.default_rng(0), 2, 8000, np.dtype("float64"))
+        exact, value = matrix_of(x, centred, sigma, None, 30)(weight)
+        rough, about = matrix_of(x, centred, sigma, waves, 15)(weight)
+        assert np.linalg.norm(rough - exact) < 0.1 * np.linalg.norm(exact)
+        assert np.isclose(about, value, rtol=0.1)
+
+    def test_the_spectral_method_ends_at_its_fixed_point(self) -> None:
+        x, y = blobs(60)
+        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(3.0)
+        found = solve(x, centred, sigma, jnp.asarray(2), None, 60)
+        weight = found.weight[:, :2]
+        matrix, value = matrix_of(x, centred, sigma, None, 60)(weight)
+        assert float(residual(matrix, weight)) < 0.05
+        assert np.allclose(weight.T @ weight, np.eye(2))
+        others = np.random.default_rng(0).standard_normal((200, 4, 2))
+        assert all(value > hsic(x @ jnp.linalg.qr(other)[0], centred, sigma, 60) for other in others)
+
+    def test_the_closed_form_is_the_normed_mean_of_a_class_in_the_kernels_space(self) -> None:
+        x, y = blobs(30)
+        kernel, labels = plain_kernel(x, 1.0), np.asarray(one_hot(y))
+        norms = [np.sqrt(kernel[np.ix_(y == code, y == code)].sum()) for code in range(3)]
+        wrong = np.zeros((30, 3))
+        wrong[4, y[4]] = 1
+        layer = embed(jnp.asarray(x), jnp.asarray(labels), jnp.asarray(wrong), None, jnp.asarray(1.0), 10)
+        expected = np.concatenate([kernel @ labels / norms, kernel @ wrong], 1)
+        assert np.allclose(embedded(layer, jnp.asarray(x), 15), expected)
+
+    def test_rows_are_cut_within_the_memory(self) -> None:
+        whole = cut(1000, 1000, 500, 8)
+        assert whole == (1024, 1024)
+        parts = cut(100_000, 2000, 100, 8)
+        assert parts.rows >= 100_000
+        assert parts.rows % parts.size == 0
+        assert parts.size * 2000 * 8 * 4 <= 100e6
+
+
+class TestEstimators:
+    @both
+    def test_scikit_learns_own_checks(self, kind: Any) -> None:
+        """In a process of its own: an estimator must take anything and check it in `fit`, which our strict types in
+        tests do not allow."""
+        options = "n_features=20" if kind is SpectralLayerClassifier else "n_bandwidths=5"
+        script = f"""
+from fewstep.layerwise import {kind.__name__}
+told = check_estimator({kind.__name__}(max_layers=1, calibrate=False, {options}), on_skip=None, on_fail=None)
+print(len(told), [check["check_name"] for check in told if check["status"] == "failed"])
+"""
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        count, failed = done.stdout.split(maxsplit=1)
+        assert int(count) > 50
+        assert failed.strip() == "[]"
+
+    @both
+    def test_learns_wine(self, kind: Any) -> None:
+        x, y = load_wine(return_X_y=True)
+        model = kind(random_state=0, max_layers=4).fit(x[::2], y[::2])
+        assert model.score(x[1::2], y[1::2]) > 0.93
+        made = model.predict_proba(x[1::2])
+        assert np.allclose(made.sum(1), 1)
+        assert np.array_equal(model.classes_[made.argmax(1)], model.predict(x[1::2]))
+        surprise = -np.log(made[np.arange(len(made)), y[1::2]]).mean()
+        assert surprise < 0.35  # of three classes, log 3 = 1.1 tells nothing
+
+    def test_the_exact_and_the_rough_way_agree(self) -> None:
+        x, y = blobs(120)
+        for kind in KINDS:
+            exact = small(kind, max_layers=1).fit(x, y)
+            rough = small(kind, max_layers=1, exact_rows=50, kernel_features=512).fit(x, y)
+            assert np.mean(exact.predict(x) == rough.predict(x)) > 0.85
+
+    def test_blocks_change_nothing(self) -> None:
+        x, y = blobs(130)
+        for kind in KINDS:
+            whole, parts = small(kind).fit(x, y), small(kind, memory=0.3).fit(x, y)
+            assert np.allclose(whole.transform(x), parts.transform(x), atol=0.01)
+
+    def test_history_tells_of_each_layer(self) -> None:
+        x, y = blobs()
+        model = small(SpectralLayerClassifier, stop="hsic").fit(x, y)
+        assert len(model.history_) == model.n_layers_ == len(model.weights_)
+        last = model.history_[-1]
+        assert 0 < last.hsic <= 1
+        assert last.bandwidth > 0
+        assert last.seconds > 0
+        assert model.transform(x).shape == (60, 20)
+        assert np.array_equal(model.transform(x), model.transform(x, layer=model.n_layers_))
+        assert model.converged_ == ("above" in model.stopped_)
+        for weight in model.weights_:
+            assert np.allclose(weight.T @ weight, np.eye(weight.shape[1]))
+        with pytest.raises(fewstep.FewstepError, match=r"layer=9, but this network has the layers 1 to"):
+            model.transform(x, layer=9)
+
+    def test_accepted_layers_rise(self) -> None:
+        x, y = sets.adversarial()
+        model = KernelEmbeddingClassifier(smallest_bandwidth=0.001, max_layers=4, calibrate=False).fit(x, y)
+        told = [record.hsic for record in model.history_]
+        assert all(b > a for a, b in itertools.pairwise(told))
+
+    @both
+    def test_one_seed_gives_one_network(self, kind: Any) -> None:
+        x, y = blobs()
+        assert np.array_equal(small(kind).fit(x, y).transform(x), small(kind).fit(x, y).transform(x))
+
+    def test_test_rows_are_scaled_with_the_training_statistics(self) -> None:
+        x, y = blobs()
+        model = small(SpectralLayerClassifier).fit(x, y)
+        assert np.allclose(model.transform(x)[:1], model.transform(x[:1]))
+
+    def test_pipelines_grids_and_clones(self) -> None:
+        x, y = blobs()
+        search = GridSearchCV(make_pipeline(StandardScaler(), small(SpectralLayerClassifier)),
+                              {"spectrallayerclassifier__width": [1, 2]}, cv=2)  # fmt: skip
+        assert search.fit(x, y).best_score_ > 0.8
+        copy = clone(search.best_estimator_)
+        assert copy.get_params()["spectrallayerclassifier"].n_features == 20
+
+    def test_float32_is_near(self) -> None:
+        x, y = blobs()
+        model = small(SpectralLayerClassifier, dtype="float32").fit(x, y)
+        assert model.transform(x).dtype == np.float32
+        assert model.score(x, y) > 0.9
+
+    @both
+    @pytest.mark.parametrize("labels", ["numbers", "text", "objects"])
+    def test_saved_and_read_without_pickle(self, kind: Any, labels: str, tmp_path: Path) -> None:
+        x, y = blobs()
+        names = {"numbers": np.array([3, 5, 9]), "text": np.array(["a", "b", "c"]),
+                 "objects": np.array(["a", "b", "c"], object)}[labels]  # fmt: skip
+        model = small(kind, calibrate=True).fit(x, names[y])
+        again = load(model.save(tmp_path / "model"))
+        assert np.array_equal(again.predict(x), model.predict(x))
+        assert np.array_equal(again.predict_proba(x), model.predict_proba(x))
+        assert again.predict(x).dtype == model.predict(x).dtype
+        assert again.get_params() == model.get_params()
+        assert again.history_ == model.history_
+        with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
+            assert all(file[name].dtype != object for name in file.files)
+
+    def test_a_damaged_file_is_refused(self, tmp_path: Path) -> None:
+        x, y = blobs()
+        path = small(SpectralLayerClassifier).fit(x, y).save(tmp_path / "model.npz")
+        path.write_bytes(path.read_bytes()[:-400])
+        with pytest.raises(fewstep.FewstepError, match=r"model.npz is damaged"):
+            load(path)
+        with pytest.raises(fewstep.FewstepError, match=r"is not there"):
+            load(tmp_path / "other.npz")
+        np.savez(tmp_path / "foreign.npz", x=x)
+        with pytest.raises(fewstep.FewstepError, match=r"no layer-wise network"):
+            load(tmp_path / "foreign.npz")
+
+
+class TestHardInput:
+    @both
+    def test_constant_columns_are_harmless(self, kind: Any) -> None:
+        x, y = blobs()
+        wider = np.concatenate([x, np.full((60, 1), 7.3)], 1)
+        assert small(kind).fit(wider, y).score(wider, y) > 0.9
+
+    @both
+    def test_one_class_is_refused(self, kind: Any) -> None:
+        x, _ = blobs()
+        with pytest.raises(fewstep.FewstepError, match=r"y has only one class, .*Give two or more"):
+            small(kind).fit(x, np.zeros(60))
+
+    def test_nan_is_refused_with_its_place(self) -> None:
+        x, y = blobs()
+        x[3, 2] = np.nan
+        with pytest.raises(fewstep.FewstepError, match=r"NaN: 1 of 60 rows, the first is row 3 at column 2"):
+            small(SpectralLayerClassifier).fit(x, y)
+
+    @both
+    def test_a_class_of_one_row(self, kind: Any) -> None:
+        x, y = blobs()
+        y[0] = 3
+        model = kind(max_layers=2, random_state=0).fit(x, y)
+        assert model.predict_proba(x).shape == (60, 4)
+        assert np.isfinite(model.predict_proba(x)).all()
+
+    @both
+    def test_equal_rows_with_different_labels(self, kind: Any) -> None:
+        x, y = blobs(30, classes=2)
+        twice, labels = np.concatenate([x, x]), np.concatenate([y, 1 - y])
+        model = small(kind).fit(twice, labels)
+        assert np.isfinite(model.transform(twice)).all()
+        assert model.score(twice, labels) == pytest.approx(0.5, abs=0.05)
+
+    @both
+    def test_rows_that_are_all_equal(self, kind: Any) -> None:
+        model = small(kind).fit(np.ones((20, 3)), np.arange(20) % 2)
+        assert np.isfinite(model.predict_proba(np.ones((4, 3)))).all()
+
+    @both
+    def test_text_as_labels(self, kind: Any) -> None:
+        x, y = blobs()
+        model = small(kind).fit(x, np.array(["red", "green", "blue"])[y])
+        assert set(model.predict(x)) <= {"red", "green", "blue"}
+
+    def test_sparse_rows_are_refused(self) -> None:
+        from scipy.sparse import csr_matrix
+
+        x, y = blobs()
+        with pytest.raises(TypeError, match=r"[Ss]parse"):
+            small(SpectralLayerClassifier).fit(csr_matrix(x), y)
+
+    @both
+    def test_more_columns_than_rows(self, kind: Any) -> None:
+        rng = np.random.default_rng(0)
+        y = np.arange(20) % 2
+        x = rng.standard_normal((20, 50))
+        x[:, :5] += 3 * y[:, None]
+        assert small(kind).fit(x, y).score(x, y) > 0.9
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"max_layers": 0}, "max_layers=0. It must be a number of at least 1"),
+            ({"stop": "soon"}, "Unknown stop 'soon'"),
+            ({"dtype": "float16"}, "Unknown dtype 'float16'"),
+            ({"bandwidth": -1.0}, "bandwidth=-1.0"),
+            ({"bandwidth": "wide"}, "bandwidth='wide'"),
+            ({"width": 1.5}, "width=1.5"),
+            ({"memory": 0}, "memory=0"),
+        ],
+    )
+    def test_parameters_that_cannot_be(self, options: dict[str, Any], message: str) -> None:
+        x, y = blobs()
+        with pytest.raises(fewstep.FewstepError) as caught:
+            small(SpectralLayerClassifier, **options).fit(x, y)
+        assert message in str(caught.value)
+
+
+class TestClaims:
+    def test_rising_tells_what_was_refused_and_where_it_stalls(self) -> None:
+        told = claims.rising(*sets.random_labels(), random_state=0, max_layers=3, n_bandwidths=6)
+        assert len(told.dependence) == len(told.refused)
+        assert not told.converged
+        assert "raises HSIC" in told.why or "max_layers" in told.why
+
+    def test_layer_by_layer_scatter_squares_and_entropy_fall(self) -> None:
+        x, y = sets.random_labels()
+        model = SpectralLayerClassifier(random_state=0, calibrate=False).fit(x, y)
+        told = claims.by_layer(model, x, y)
+        assert told[-1].dependence > 0.95
+        assert told[-1].scatter < 0.1 < told[0].scatter
+        assert told[-1].squares < told[0].squares
+        assert told[-1].entropy < told[0].entropy
+        assert told[-1].from_blocks < 0.3 < told[0].from_blocks
+        last = claims.kernels(model, x, y)[-1]
+        codes = np.sort(y)
+        assert np.isclose(np.linalg.norm(last - (codes[:, None] == codes)) / np.linalg.norm(codes[:, None] == codes),
+                          told[-1].from_blocks)  # fmt: skip
+
+    def test_the_slope_at_the_closed_form_is_not_zero_and_at_the_fixed_point_it_is(self) -> None:
+        x, y = blobs(90)
+        assert claims.slope_at_embedding(x, y)["slope"] > 0.1
+        model = small(SpectralLayerClassifier, balance=False).fit(x, y)
+        told = claims.fixed_point(model, x, y)
+        assert told[0]["residual"] < 0.05 < claims.slope_at_embedding(x, y)["residual"]
+        assert all(part["not_orthonormal"] < 1e-10 for part in told)
+
+    @pytest.mark.parametrize("balance", [False, True])
+    def test_the_penalty_of_equation_11_has_a_square(self, balance: bool) -> None:
+        x, y = blobs(50)
+        for part in claims.penalty(small(SpectralLayerClassifier, balance=balance).fit(x, y), x, y):
+            assert part.gap < 1e-9
+            assert part.slope_gap < 1e-9
+            assert part.penalty > 0
+
+    def test_the_sets_are_as_the_poster_tells(self) -> None:
+        x, y = sets.adversarial()
+        assert x.shape == (80, 2)
+        apart = np.linalg.norm(x[:40] - x[40:], axis=1)
+        assert apart.mean() < 0.02
+        assert np.array_equal(np.bincount(y), [40, 40])
+        x, y = sets.random_labels()
+        assert x.shape == (60, 3)
+        assert np.array_equal(np.bincount(y), [30, 30])
+        assert sets.spiral()[0].shape == (1200, 2)
+
+
+@both
+def test_many_rows_fit_within_a_limit_of_memory(kind: Any) -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "layerwise_memory.py"
+    method = "spectral" if kind is SpectralLayerClassifier else "embedding"
+    args = ["--method", method, "--max-layers", "1", "--kernel-features", "64"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
+    done = subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, env=clean, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    assert told["rows"] == 100_000
+    assert told["peak_gigabytes"] < 4

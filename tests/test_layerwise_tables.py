@@ -1,0 +1,189 @@
+"""Layer-wise networks from the command line, and the poster's table."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from helpers import output
+from sklearn.datasets import load_wine
+from sklearn.model_selection import KFold
+
+from fewstep import data
+from fewstep.cli import main
+from fewstep.reproduce.layerwise import _methods, _sets, _sgd, tables
+from fewstep.reproduce.layerwise._published import ALL
+from fewstep.reproduce.layerwise._rows import summary
+
+POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: Any) -> Path:
+    """A table of three classes by name, few rows."""
+    path = tmp_path_factory.mktemp("tables") / "wine.csv"
+    x, y = load_wine(return_X_y=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["alcohol", "acid", "ash", "colour, deep", "cultivar"])
+        writer.writerows([[*row[[0, 1, 6]], row[9], "abc"[label]] for row, label in zip(x[::2], y[::2], strict=True)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(wine: Path) -> Path:
+    folder = wine.parent / "model"
+    args = ["layerwise", "fit", str(wine), "--target", "cultivar", "--folds", "2", "--max-layers", "2"]
+    assert main([*args, "--out", str(folder)]) == 0
+    return folder
+
+
+class TestCommandLine:
+    def test_fit_tells_layers_and_held_out_accuracy(self, model: Path) -> None:
+        told = json.loads((model / "fit.json").read_text())
+        assert told["columns"] == ["alcohol", "acid", "ash", "colour, deep"]
+        assert len(told["layers"]) == 2
+        assert len(told["cross_validation"]["folds"]) == 2
+        assert told["cross_validation"]["mean"] > 0.8
+
+    def test_predict_finds_columns_by_name(self, model: Path, wine: Path, tmp_path: Path, capsys: Any) -> None:
+        with wine.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        mixed = tmp_path / "mixed.csv"
+        with mixed.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["ash", "more", "colour, deep", "acid", "alcohol"], extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows([{**row, "more": "text"} for row in rows])
+        code, out, _ = output(capsys, "layerwise", "predict", str(model), str(mixed))
+        assert code == 0
+        answers = list(csv.DictReader(out.splitlines()))
+        assert np.mean([a["prediction"] == b["cultivar"] for a, b in zip(answers, rows, strict=True)]) > 0.85
+        code, out, _ = output(capsys, "layerwise", "predict", str(model), str(wine), "--json")
+        assert [row["prediction"] for row in answers] == json.loads(out)["prediction"]
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (["fit", "WINE"], "Say which column holds the labels"),
+            (["fit", "WINE", "--target", "cultivars"], "Did you mean 'cultivar'?"),
+            (["fit", "WINE", "--target", "alcohol"], "holds 'a' in the column 'cultivar', which is not a number"),
+            (["fit", "WINE", "--target", "cultivar", "--folds", "60"], "the smallest class has 24 rows. Give 2 to 24"),
+            (["fit", "WINE", "--target", "cultivar", "--out", "MODEL"], "Replace it with --overwrite"),
+            (["fit", "missing.csv", "--target", "x"], "Cannot read missing.csv"),
+            (["predict", "MODEL"], "Give the model and the table"),
+            (["predict", "nowhere", "WINE"], "nowhere is not there"),
+            (["predict", "MODEL", "OTHER"], "has no column 'alcohol', which the model was fitted with"),
+        ],
+    )
+    def test_mistakes(
+        self, args: list[str], message: str, wine: Path, model: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+        places = {"WINE": str(wine), "MODEL": str(model), "OTHER": str(tmp_path / "other.csv")}
+        code, out, error = output(capsys, "layerwise", *(places.get(word, word) for word in args))
+        assert (code, out) == (2, "")
+        assert message in error
+        assert "Traceback" not in error
+
+
+class TestTable:
+    def test_published_values_are_whole(self) -> None:
+        assert len([key for key in ALL if key[0] == "poster"]) == 8 * 4
+        assert len([key for key in ALL if key[0] == "later"]) == 8
+        assert ALL["poster", "wine", "ism"].values["test"] == (0.97, 0.05)
+
+    def test_the_networks_learn_and_end(self) -> None:
+        rng = np.random.default_rng(0)
+        codes = np.arange(40) % 2
+        x = rng.standard_normal((40, 3)) + 4 * codes[:, None]
+        for loss in ("ce", "mse"):
+            trained = _sgd.train(x, codes, 1, loss, 0, epochs=60)  # type: ignore[arg-type]
+            assert np.mean(_sgd.predict(trained, x) == codes) == 1.0
+            assert trained.losses[-1] < trained.losses[0]
+            assert "epoch" in trained.why
+
+    def test_a_verdict_holds_rows_to_the_poster(self) -> None:
+        entry = _sets.Entry(lambda: pytest.fail("not read"), "wine", True)
+        near = {"sigma": 0.4, "layers": 6, "train": 0.99, "test": 0.96, "seconds": 1.0, "ours": {},
+                "authors": {"H*": 0.98, "MSE": 0.01, "CE": 0.07, "C": 0.04, "T": 0.02}}  # fmt: skip
+        verdict = lambda **change: summary("wine", "ism", entry, [near | change] * 10, 10)["verdict"]
+        assert verdict() == "meets"
+        assert verdict(test=0.8) == "misses"
+        assert verdict(layers=12) == "meets, but L"
+        assert summary("wine", "ism", entry, [near] * 3, 10)["verdict"] == "not judged"
+
+    def test_quick_runs_stops_and_goes_on(self, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr(data, "folders", list)
+        out = tmp_path / "table"
+        args = ("reproduce", "layerwise", "--folds", "2", "--only", "random", "--out", str(out))
+        calls = []
+
+        def known(fold: Any) -> dict[str, Any]:
+            calls.append(fold)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return _methods.METHODS["svm"](fold)
+
+        short = {"svm": _methods.METHODS["svm"], "forest": known}
+        monkeypatch.setattr("fewstep.reproduce.layerwise._run.METHODS", short)
+        code, _, error = output(capsys, *args)
+        assert code == 130
+        assert "--resume" in error
+        assert len(json.loads((out / "cells" / "random-forest.json").read_text())) == 1
+        code, _, error = output(capsys, *args)
+        assert code == 2
+        assert "Go on with --resume" in error
+        code, shown, _ = output(capsys, *args, "--resume", "--json")
+        assert code == 0
+        result = json.loads(shown)
+        assert [row["folds"] for row in result["rows"]] == [2, 2]
+        assert len(calls) == 3
+        assert (out / "report.html").exists()
+        assert tables(result)["scores"][1][0][:2] == ["random", "RBF SVM"]
+        code, _, error = output(capsys, "reproduce", "layerwise", "--only", "wines", "--out", str(tmp_path / "b"))
+        assert code == 2
+        assert "Did you mean 'wine'?" in error
+        code, _, error = output(capsys, "reproduce", "layerwise", "--seeds", "3")
+        assert "--seeds does not apply" in error
+
+    @pytest.mark.skipif(not POSTER.exists(), reason="the poster's sets are not beside the project")
+    def test_the_posters_sets(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(data, "folders", lambda: [POSTER.parent])
+        shapes = {name: entry.read().x.shape for name, entry in _sets.entries().items()}
+        assert shapes == {
+            "random": (60, 3), "adversarial": (80, 2), "spiral": (1200, 2), "wine": (178, 13), "cancer": (615, 9),
+            "car-leaked": (1728, 6), "car": (1728, 6), "face": (624, 960), "divorce": (170, 54),
+        }  # fmt: skip
+        leaked = _sets.entries()["car-leaked"].read()
+        assert len(np.unique(np.stack([leaked.x[:, 5], leaked.y], 1), axis=0)) == 3
+
+    @pytest.mark.skipif(not POSTER.exists(), reason="the poster's sets are not beside the project")
+    def test_both_networks_are_near_the_poster_on_wine(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(data, "folders", lambda: [POSTER.parent])
+        table = _sets.entries()["wine"].read()
+        codes = np.unique(table.y, return_inverse=True)[1]
+        train, test = next(iter(KFold(10, shuffle=True, random_state=0).split(table.x)))
+        fold = _methods.Fold("wine", table.x[train], codes[train], table.x[test], codes[test], 0, 4, 10)
+        with jax.enable_x64(False):
+            for method in ("ism", "ws"):
+                told = _methods.METHODS[method](fold)
+                assert told["train"] > 0.96
+                assert told["test"] > 0.85
+                assert told["authors"]["H*"] > 0.78
+                assert set(told["ours"]) == {"H*", "CKA", "MSE", "CE", "C", "T"}
+
+
+def test_without_scikit_learn_the_command_says_what_to_install(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("fewstep.layerwise")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    shutil.copy(Path(__file__), tmp_path / "table.csv")
+    code, _, error = output(capsys, "layerwise", "fit", str(tmp_path / "table.csv"), "--target", "x")
+    assert code == 2
+    assert "pip install 'fewstep[layerwise]'" in error
