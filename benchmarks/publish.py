@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce import HEAD, STUDIES, UNFINISHED, Scale, cost_table, table_rows, unfinished_rows
+from fewstep.reproduce import HEAD, STUDIES, UNFINISHED, Scale, cost_table, layerwise, table_rows, unfinished_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,12 +22,10 @@ PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md")
 def take(folder: Path) -> None:
     """Copies a reproduction's result, figures and their data; one that is not of the full size is refused."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    study, scale = STUDIES[result["name"]], Scale(**result["scale"])
-    scale = scale._replace(only=tuple(scale.only), shots=tuple(scale.shots))
-    if study.by_row:  # its rows are trained one by one, and say how long
-        scale = scale._replace(only=(), budget=None, steps=study.scale.steps, shots=())
-    if scale != study.scale:
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+    if result["name"] == layerwise.NAME:
+        _check_layerwise(folder, result)
+    else:
+        _check(folder, result)
     home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(folder / "figures", new)
@@ -37,10 +35,35 @@ def take(folder: Path) -> None:
     new.rename(home)
 
 
+def _check_layerwise(folder: Path, result: dict[str, Any]) -> None:
+    """Refuses what is not of the poster's size; of the claims, pictures are in the figures."""
+    scale = layerwise.Scale(**result["scale"])._replace(only=())
+    if scale != layerwise.Scale():
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+    for told in result["claims"].values():
+        del told["kernels"]
+
+
+def _check(folder: Path, result: dict[str, Any]) -> None:
+    study, scale = STUDIES[result["name"]], Scale(**result["scale"])
+    scale = scale._replace(only=tuple(scale.only), shots=tuple(scale.shots))
+    if study.by_row:  # its rows are trained one by one, and say how long
+        scale = scale._replace(only=(), budget=None, steps=study.scale.steps, shots=())
+    if scale != study.scale:
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+
+
 def with_tables(page: str) -> str:
     """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
+        if result["name"] == layerwise.NAME:
+            made = {name: _table(*parts) for name, parts in layerwise.tables(result).items()}
+            page = _between(page, "layerwise", made["poster"] + "\n\n" + _source(result))
+            page = _between(page, "layerwise scores", made["scores"])
+            page = _between(page, "layerwise ours", made["ours"])
+            page = _between(page, "layerwise claims", made.get("claims", ""))
+            continue
         rows, name, under_way = result["rows"], result["name"], result.get("unfinished", [])
         page = _between(page, name, _table(HEAD, table_rows(rows)) + "\n\n" + _source(result))
         page = _between(page, f"{name} cost", _table(*cost_table(result.get("cost", []))))
@@ -65,7 +88,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
-    if STUDIES[result["name"]].by_row:
+    if result["name"] in STUDIES and STUDIES[result["name"]].by_row:
         told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
@@ -74,7 +97,7 @@ def _source(result: dict[str, Any]) -> str:
     )
 
 
-def _seeds(seed: int, seeds: int, **rest: Any) -> str:
+def _seeds(seed: int, seeds: int = 1, **rest: Any) -> str:
     return f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
 
 

@@ -297,6 +297,8 @@ LEARNERS = {
     "prototypes": lambda ways: learners.prototypes(linear(), ways),
     "matching": lambda ways: learners.matching(linear(), ways),
     "matching, full context": lambda ways: learners.matching(linear(), ways, full_context=4),
+    "embedding": lambda ways: learners.embedding(linear(), ways),
+    "spectral": lambda ways: learners.spectral(linear(), ways),
     "neighbour": lambda ways: learners.neighbour(tiny(7, filters=16), tiny(None, filters=16), ways),
     "finetune": lambda ways: learners.finetune(tiny(7, filters=16), tiny(ways, filters=16), rules.maml(1.0)),
 }
@@ -327,6 +329,44 @@ def test_prototypes_by_hand():
     centres = f(episode.support.x).reshape(3, 2, -1).mean(1)
     far = ((f(episode.query.x)[:, None] - centres[None]) ** 2).sum(-1)
     assert_close(each.predict(meta, each.adapt(meta, KEY, episode.support, 0), episode.query.x), -far, 1e-3)
+
+
+def test_the_closed_form_head_by_hand():
+    each, episode = learners.embedding(linear(), 3), some_episode()
+    meta = each.init(KEY) | {"bandwidth": jnp.log(5.0)}
+    f = lambda x: np.asarray(x).reshape(len(x), -1) @ np.asarray(meta["weights"]["w"])
+    kernel = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 50)
+    support, query, labels = f(episode.support.x), f(episode.query.x), np.eye(3)[np.asarray(episode.support.y)]
+    lengths = np.sqrt(np.einsum("ic,ij,jc->c", labels, kernel(support, support), labels))
+    made = each.predict(meta, each.adapt(meta, KEY, episode.support, 0), episode.query.x)
+    assert_close(made, np.log(kernel(query, support) @ labels / lengths), 1e-3)
+
+
+def test_with_one_example_a_class_the_closed_form_head_is_a_prototypical_network():
+    episode = some_episode(shots=1)
+    made = []
+    for make in (learners.embedding, learners.prototypes):
+        each = make(linear(), 3)
+        meta = each.init(KEY)
+        weights = {**meta, "weights": {"w": jax.random.normal(KEY, (64, 4)) / 8}}
+        made.append(each.predict(weights, each.adapt(weights, KEY, episode.support, 0), episode.query.x))
+    assert_close(*made, 1e-3)
+
+
+def test_the_spectral_head_ignores_a_direction_that_tells_nothing():
+    """Ten examples a class, one feature with the class in it, one of noise ten times as large."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(20) % 2
+    x = np.stack([labels + 0.1 * rng.standard_normal(20), 10 * rng.standard_normal(20)], 1).astype(np.float32)
+    plain = fewstep.network(lambda key: {"w": jnp.eye(2)}, lambda params, x: x @ params["w"], jnp.ones((2, 2)))
+    each = learners.spectral(plain, 2)
+    meta = each.init(KEY) | {"bandwidth": jnp.log(1.0)}
+    support = fewstep.Batch(jnp.asarray(x), jnp.asarray(labels), jnp.ones(20))
+    adapted = each.adapt(meta, KEY, support, 0)
+    weight = np.abs(np.asarray(adapted.fast["weight"]))
+    assert weight[0, 0] > 0.95  # the first direction is the telling one
+    made = each.predict(meta, adapted, jnp.asarray([[0.0, 0.0], [1.0, 0.0]]))
+    assert made.shape == (2, 2)
 
 
 def test_matching_by_hand():

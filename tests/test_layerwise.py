@@ -20,12 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fewstep
-from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims, load, sets
-from fewstep.layerwise._embedding import embed
-from fewstep.layerwise._embedding import forward as embedded
-from fewstep.layerwise._hsic import best_bandwidth, hsic
-from fewstep.layerwise._kernel import draw_waves, gaussian, random_features
-from fewstep.layerwise._measure import (
+from fewstep.kernels._hsic import best_bandwidth, hsic
+from fewstep.kernels._kernel import draw_waves, gaussian, random_features
+from fewstep.kernels._measure import (
     alignment,
     centre,
     linear_alignment,
@@ -33,8 +30,11 @@ from fewstep.layerwise._measure import (
     silhouette,
     trace_ratio,
 )
+from fewstep.kernels._spectral import matrix_of, residual, solve
+from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims, load, sets
+from fewstep.layerwise._embedding import embed
+from fewstep.layerwise._embedding import forward as embedded
 from fewstep.layerwise._rows import cut, padded
-from fewstep.layerwise._spectral import matrix_of, residual, solve
 
 KINDS = (SpectralLayerClassifier, KernelEmbeddingClassifier)
 both = pytest.mark.parametrize("kind", KINDS, ids=["spectral", "embedding"])
@@ -191,6 +191,7 @@ class TestEstimators:
         tests do not allow."""
         options = "n_features=20" if kind is SpectralLayerClassifier else "n_bandwidths=5"
         script = f"""
+from sklearn.utils.estimator_checks import check_estimator
 from fewstep.layerwise import {kind.__name__}
 told = check_estimator({kind.__name__}(max_layers=1, calibrate=False, {options}), on_skip=None, on_fail=None)
 print(len(told), [check["check_name"] for check in told if check["status"] == "failed"])

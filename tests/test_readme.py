@@ -34,7 +34,7 @@ def test_every_rule_has_a_page():
     assert {name.removesuffix("_full") for name in rules.RULES} <= pages
 
 
-NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images")
+NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images", "layerwise")
 SLOW = ("bring-your-model", "concepts", "methods/mtnet")  # other tests do what they show
 PAGES = [pytest.param(ROOT / "docs" / f"{name}.md", marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
-from fewstep.layerwise._measure import Alignment, alignment, centre
+from fewstep.kernels._hsic import Labels, best_bandwidth
+from fewstep.kernels._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
+from fewstep.kernels._measure import Alignment, alignment, centre
 
 FLOOR = 0.01  # of the bandwidth that a layer is judged with
 

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from fewstep.kernels._hsic import Labels, best_bandwidth
+from fewstep.kernels._kernel import Rows, Waves, draw_waves
+from fewstep.kernels._measure import centre, silhouette
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
 from fewstep.layerwise._history import Record, Stopped, Watch
-from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Rows, Waves, draw_waves
-from fewstep.layerwise._measure import centre, silhouette
 from fewstep.layerwise._rows import Cut, cut, padded
 from fewstep.layerwise._stack import looks_at
 

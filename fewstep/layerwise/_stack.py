@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fewstep.kernels._hsic import Labels, best_bandwidth
+from fewstep.kernels._kernel import Held, Rows, Waves, draw_waves, random_features
+from fewstep.kernels._measure import Alignment, centre, linear_alignment, silhouette
+from fewstep.kernels._spectral import Found, solve
 from fewstep.layerwise._history import STOPS, Record, Stopped, Watch
-from fewstep.layerwise._hsic import Labels, best_bandwidth
-from fewstep.layerwise._kernel import Held, Rows, Waves, draw_waves, random_features
-from fewstep.layerwise._measure import Alignment, centre, linear_alignment, silhouette
 from fewstep.layerwise._rows import Cut, cut, padded
-from fewstep.layerwise._spectral import Found, solve
 
 BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
 

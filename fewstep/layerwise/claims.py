@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fewstep.kernels._hsic import best_bandwidth, hsic
+from fewstep.kernels._kernel import draw_waves, gaussian, random_features
+from fewstep.kernels._measure import alignment, centre, trace_ratio
+from fewstep.kernels._spectral import matrix_of, residual
 from fewstep.layerwise._checks import targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
-from fewstep.layerwise._hsic import best_bandwidth, hsic
-from fewstep.layerwise._kernel import draw_waves, gaussian, random_features
-from fewstep.layerwise._measure import alignment, centre, trace_ratio
-from fewstep.layerwise._spectral import matrix_of, residual
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier
 from fewstep.layerwise.spectral import SpectralLayerClassifier
 

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from fewstep.kernels._kernel import Waves
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
-from fewstep.layerwise._kernel import Waves
 from fewstep.layerwise._neighbours import Neighbours, votes
 from fewstep.layerwise._options import above_zero, at_least, check_dtype
 from fewstep.layerwise._pile import Options, pile

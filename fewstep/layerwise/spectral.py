@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fewstep.kernels._kernel import Waves
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
-from fewstep.layerwise._kernel import Waves
 from fewstep.layerwise._options import above_zero, at_least, check_dtype, one_of, share
 from fewstep.layerwise._readout import Readout, nearest, read_out
 from fewstep.layerwise._save import by_number, numbered

@@ -33,8 +33,8 @@ def make_learner(
         return gradient_learner(network, rule, problem.loss, steps=steps, remat=experiment.remat)
     assert ways is not None
     features = problem.network(None, norm)
-    if experiment.method == "prototypes":
-        return learners.prototypes(features, ways)
+    if experiment.method in ("prototypes", "embedding", "spectral"):
+        return getattr(learners, experiment.method)(features, ways)
     if experiment.method == "matching":
         width = _width(features, problem.image) if experiment.full_context else None
         return learners.matching(features, ways, full_context=width)

@@ -22,9 +22,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fewstep.layerwise._hsic import best_bandwidth
-from fewstep.layerwise._kernel import gaussian
-from fewstep.layerwise._measure import alignment, centre, linear_alignment, scatter_ratio, trace_ratio
+from fewstep.kernels._hsic import best_bandwidth
+from fewstep.kernels._kernel import gaussian
+from fewstep.kernels._measure import alignment, centre, linear_alignment, scatter_ratio, trace_ratio
 
 NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")
 AUTHORS = ("H*", "MSE", "CE", "C", "T")

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fewstep.layerwise._hsic import Labels
-from fewstep.layerwise._kernel import Rows, map_blocks, over_blocks, squared_distances
+from fewstep.kernels._hsic import Labels
+from fewstep.kernels._kernel import Rows, map_blocks, over_blocks, squared_distances
 
 
 class Alignment(NamedTuple):

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from fewstep.layerwise._hsic import Labels
-from fewstep.layerwise._kernel import Held, Rows, Waves, gaussian, over_blocks, random_features
+from fewstep.kernels._hsic import Labels
+from fewstep.kernels._kernel import Held, Rows, Waves, gaussian, over_blocks, random_features
 
 TOLERANCE, ROUNDS = 0.01, 200  # of the eigenvalues, as in the authors' code
 RISE, PATIENCE = 1e-3, 4  # it ends, too, when the dependence has risen by no more than this in so many rounds

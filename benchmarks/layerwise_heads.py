@@ -1,0 +1,87 @@
+"""Closed-form heads on meta-learned features, against prototypes and MT-net: accuracy and the time to learn a task.
+
+python benchmarks/layerwise_heads.py PROTOTYPES_RUN --mtnet omniglot-mtnet-5way --data-dir FOLDER
+
+The first is a run of prototypes; its features are used by all three heads as they are. MT-net is a run or the name of a
+model that comes with the package. The result goes to benchmarks/results/layerwise-heads.json.
+"""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from fewstep import data, evaluate, learners, losses
+from fewstep._learner import Learner
+from fewstep.learners.kernel_heads import START
+from fewstep.runs import Model, load
+
+OUT = Path(__file__).parent / "results" / "layerwise-heads.json"
+HEADS = ("prototypes", "embedding", "spectral")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is judged."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PROTOTYPES_RUN")]
+    """A run of prototypes."""
+    mtnet: str = "omniglot-mtnet-5way"
+    """A run of MT-net, or a model's name."""
+    data_dir: Path | None = None
+    """Folder with omniglot."""
+    ways: int = 5
+    """Classes of a task."""
+    shots: tuple[int, ...] = (1, 5, 10)
+    """Examples a class."""
+    n_tasks: int = 600
+    """Test tasks."""
+    inner_steps: int = 5
+    """MT-net's steps."""
+
+
+def main(options: Options) -> None:
+    """Judges all, writes and prints the result."""
+    data.look_in(options.data_dir)
+    protos, mtnet = load(options.run), load(options.mtnet)
+    rows = []
+    for norm in ("transductive", "support"):
+        for shots in options.shots:
+            network = protos.built.problem.network(None, norm)
+            meta = {**protos.metas[0], "bandwidth": jnp.log(START)}
+            for name in HEADS:
+                learner = getattr(learners, name)(network, options.ways)
+                rows.append(_judged(name, protos, learner, meta, shots, norm, 0, options))
+            learner = mtnet.built.make(options.ways, norm)
+            rows.append(_judged("mtnet", mtnet, learner, mtnet.metas[0], shots, norm, options.inner_steps, options))
+            print(*(json.dumps(row) for row in rows[-4:]), sep="\n", flush=True)
+    OUT.write_text(json.dumps({"ways": options.ways, "n_tasks": options.n_tasks, "rows": rows}, indent=1) + "\n")
+
+
+def _judged(
+    name: str, model: Model, learner: Learner, meta: Any, shots: int, norm: str, steps: int, options: Options
+) -> dict[str, Any]:
+    tasks = model.built.problem.tasks(shots, 5, "test", options.ways)
+    score = evaluate(learner, meta, tasks, losses.accuracy, steps=(steps,), n_tasks=options.n_tasks)[0]
+    support, _ = tasks.sample(tasks.data, jax.random.key(0))
+    adapt = jax.jit(lambda meta, support: learner.adapt(meta, jax.random.key(0), support, steps))
+    jax.block_until_ready(adapt(meta, support))
+    seconds = []
+    for _ in range(30):
+        begin = time.perf_counter()
+        jax.block_until_ready(adapt(meta, support))
+        seconds.append(time.perf_counter() - begin)
+    return {
+        "head": name, "shots": shots, "norm": norm, "accuracy": score.mean, "interval95": score.interval95,
+        "milliseconds": 1e3 * float(np.median(seconds)),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
