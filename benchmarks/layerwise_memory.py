@@ -30,6 +30,8 @@ class Options:
     """The most layers."""
     kernel_features: int = 1024
     """Random features that stand for the kernel."""
+    exact_rows: int = 4096
+    """Rows that the kernel itself is taken of, where some stand for all."""
 
 
 def table(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +52,11 @@ def main(options: Options) -> None:
     test_x, test_y = table(2000, options.columns)
     begin = time.perf_counter()
     model = kind(
-        max_layers=options.max_layers, kernel_features=options.kernel_features, calibrate=False, random_state=0
+        max_layers=options.max_layers,
+        kernel_features=options.kernel_features,
+        exact_rows=options.exact_rows,
+        calibrate=False,
+        random_state=0,
     ).fit(x, y)
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

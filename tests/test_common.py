@@ -150,7 +150,12 @@ def test_permuting_tasks_permutes_results(name):
 
 @pytest.mark.parametrize(
     ("name", "devices", "chunk"),
-    [("mtnet_full", 2, 2), ("maml adam", 2, 2), ("mtnet", 1, 2), ("maml", 3, None)],
+    [
+        pytest.param("mtnet_full", 2, 2, marks=pytest.mark.slow),
+        ("maml adam", 2, 2),
+        ("mtnet", 1, 2),
+        pytest.param("maml", 3, None, marks=pytest.mark.slow),
+    ],
 )
 def test_chunked_and_sharded_gradients_equal_the_plain_ones(name, devices, chunk):
     """Five tasks divide by none of these."""
@@ -177,7 +182,7 @@ def test_rows_of_weight_zero_change_nothing(name):
     assert_close(both(task), both(wide))
 
 
-@pytest.mark.parametrize("name", ["mtnet_full", "maml adam"])
+@pytest.mark.parametrize("name", ["mtnet_full", pytest.param("maml adam", marks=pytest.mark.slow)])
 def test_rematerialisation_changes_no_gradient(name):
     gradients = []
     for remat in (False, True):

@@ -436,7 +436,7 @@ class TestClaims:
 def test_many_rows_fit_within_a_limit_of_memory(kind: Any) -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "layerwise_memory.py"
     method = "spectral" if kind is SpectralLayerClassifier else "embedding"
-    args = ["--method", method, "--max-layers", "1", "--kernel-features", "64"]
+    args = ["--method", method, "--max-layers", "1", "--kernel-features", "64", "--exact-rows", "512"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
     done = subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, env=clean, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -161,6 +161,7 @@ class TestTable:
         leaked = _sets.entries()["car-leaked"].read()
         assert len(np.unique(np.stack([leaked.x[:, 5], leaked.y], 1), axis=0)) == 3
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not POSTER.exists(), reason="the poster's sets are not beside the project")
     def test_both_networks_are_near_the_poster_on_wine(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(data, "folders", lambda: [POSTER.parent])

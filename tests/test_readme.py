@@ -35,7 +35,7 @@ def test_every_rule_has_a_page():
 
 
 NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images", "layerwise")
-SLOW = ("bring-your-model", "concepts", "methods/mtnet")  # other tests do what they show
+SLOW = ("bring-your-model", "concepts", "methods/mtnet", "add-a-method", "layerwise")  # other tests do what they show
 PAGES = [pytest.param(ROOT / "docs" / f"{name}.md", marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 
@@ -53,5 +53,5 @@ def test_commands_of_the_readme_exist():
     from fewstep.cli._main import COMMANDS
 
     used = re.findall(r"^fewstep (\w+) ", "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)), re.MULTILINE)
-    assert len(used) == 7
+    assert len(used) == 8
     assert set(used) <= set(COMMANDS)

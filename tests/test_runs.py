@@ -305,8 +305,11 @@ def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):
     "change",
     [
         {"method": "fomaml", "clip_value": 0.1, "schedule": "linear"},
-        {"method": "reptile", "clip_norm": 0.1},
-        {"method": "mtnet+rates", "inner_optimiser": "adam", "remat": True, "inner_steps": 3},
+        pytest.param({"method": "reptile", "clip_norm": 0.1}, marks=pytest.mark.slow),
+        pytest.param(
+            {"method": "mtnet+rates", "inner_optimiser": "adam", "remat": True, "inner_steps": 3},
+            marks=pytest.mark.slow,
+        ),
         {"devices": 2, "chunk": 1},
     ],
 )

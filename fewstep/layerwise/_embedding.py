@@ -70,15 +70,15 @@ def search(
     few, some = looks
     centred = centre(labels)
 
-    def judge(place: Array) -> Search:
+    def judge(place: Array | int) -> Search:
         made = forward(embed(x, labels, wrong, waves, sigmas[place], size), x, size)
         judged = jnp.maximum(best_bandwidth(made[few], centred[few]), FLOOR)
         reached = alignment(lambda a, b: gaussian(a, b, judged), made[some], labels[some], some.size)
-        return Search(place, reached.normalised > least, made, judged, reached)
+        return Search(jnp.asarray(place), reached.normalised > least, made, judged, reached)
 
-    first = judge(jnp.asarray(0))
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(judge, 0))
     going = lambda state: ~state.raised & (state.place + 1 < sigmas.size)
-    last = jax.lax.while_loop(going, lambda state: judge(state.place + 1), first)
+    last = jax.lax.while_loop(going, lambda state: judge(state.place + 1), blank._replace(place=jnp.asarray(-1)))
     return last, embed(x, labels, wrong, waves, sigmas[last.place], size)
 
 
