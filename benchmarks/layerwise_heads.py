@@ -20,6 +20,7 @@ import tyro
 from fewstep import data, evaluate, learners, losses
 from fewstep._learner import Learner
 from fewstep.learners.kernel_heads import START
+from fewstep.reproduce._run import made_with
 from fewstep.runs import Model, load
 
 OUT = Path(__file__).parent / "results" / "layerwise-heads.json"
@@ -57,17 +58,19 @@ def main(options: Options) -> None:
             meta = {**protos.metas[0], "bandwidth": jnp.log(START)}
             for name in HEADS:
                 learner = getattr(learners, name)(network, options.ways)
-                rows.append(_judged(name, protos, learner, meta, shots, norm, 0, options))
+                rows.append(_judged(name, mtnet, learner, meta, shots, norm, 0, options))
             learner = mtnet.built.make(options.ways, norm)
             rows.append(_judged("mtnet", mtnet, learner, mtnet.metas[0], shots, norm, options.inner_steps, options))
             print(*(json.dumps(row) for row in rows[-4:]), sep="\n", flush=True)
-    OUT.write_text(json.dumps({"ways": options.ways, "n_tasks": options.n_tasks, "rows": rows}, indent=1) + "\n")
+    OUT.write_text(
+        json.dumps({"ways": options.ways, "n_tasks": options.n_tasks, "rows": rows, **made_with()}, indent=1) + "\n"
+    )
 
 
 def _judged(
     name: str, model: Model, learner: Learner, meta: Any, shots: int, norm: str, steps: int, options: Options
 ) -> dict[str, Any]:
-    tasks = model.built.problem.tasks(shots, 5, "test", options.ways)
+    tasks = model.built.problem.tasks(shots, 5, "test", options.ways)  # MT-net's, for all
     score = evaluate(learner, meta, tasks, losses.accuracy, steps=(steps,), n_tasks=options.n_tasks)[0]
     support, _ = tasks.sample(tasks.data, jax.random.key(0))
     adapt = jax.jit(lambda meta, support: learner.adapt(meta, jax.random.key(0), support, steps))

@@ -62,6 +62,7 @@ def with_tables(page: str) -> str:
             page = _between(page, "layerwise", made["poster"] + "\n\n" + _source(result))
             page = _between(page, "layerwise scores", made["scores"])
             page = _between(page, "layerwise ours", made["ours"])
+            page = _between(page, "layerwise real", made.get("real", ""))
             page = _between(page, "layerwise claims", made.get("claims", ""))
             continue
         rows, name, under_way = result["rows"], result["name"], result.get("unfinished", [])

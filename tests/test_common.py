@@ -152,7 +152,7 @@ def test_permuting_tasks_permutes_results(name):
     ("name", "devices", "chunk"),
     [
         pytest.param("mtnet_full", 2, 2, marks=pytest.mark.slow),
-        ("maml adam", 2, 2),
+        pytest.param("maml adam", 2, 2, marks=pytest.mark.slow),
         ("mtnet", 1, 2),
         pytest.param("maml", 3, None, marks=pytest.mark.slow),
     ],

@@ -113,6 +113,7 @@ def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
         evaluate_run(load(run), shots=(1,), steps=(1,), split="tset")
 
 
+@pytest.mark.slow
 def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tmp_path, capsys):
     command = ("train", "prototypes", f"folder:{photos}", *SMALL, *SIZES, "--steps", 1, "--no-report")
     assert output(capsys, *command, "--run", tmp_path / "p")[0] == 0

@@ -74,6 +74,11 @@ class TestCommandLine:
             (["fit", "WINE", "--target", "cultivar", "--folds", "60"], "the smallest class has 24 rows. Give 2 to 24"),
             (["fit", "WINE", "--target", "cultivar", "--out", "MODEL"], "Replace it with --overwrite"),
             (["fit", "missing.csv", "--target", "x"], "Cannot read missing.csv"),
+            (["fit", "WINE", "OTHER", "--target", "cultivar"], "fit takes one table"),
+            (["fit", "WINE", "--target", "cultivar", "--drop", "acids"], "Did you mean 'acid'?"),
+            (["fit", "HOLES", "--target", "b"], "Line 4 of"),
+            (["fit", "ALONE", "--target", "b"], "The class y has one row"),
+            (["predict", "MODEL", "WINE", "--target", "cultivar"], "--target does not apply"),
             (["predict", "MODEL"], "Give the model and the table"),
             (["predict", "nowhere", "WINE"], "nowhere is not there"),
             (["predict", "MODEL", "OTHER"], "has no column 'alcohol', which the model was fitted with"),
@@ -83,7 +88,15 @@ class TestCommandLine:
         self, args: list[str], message: str, wine: Path, model: Path, tmp_path: Path, capsys: Any
     ) -> None:
         (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-        places = {"WINE": str(wine), "MODEL": str(model), "OTHER": str(tmp_path / "other.csv")}
+        (tmp_path / "holes.csv").write_text("a,b\n1,x\n\n,y\n")
+        (tmp_path / "alone.csv").write_text("a,b\n1,x\n2,x\n3,y\n")
+        places = {
+            "HOLES": str(tmp_path / "holes.csv"),
+            "ALONE": str(tmp_path / "alone.csv"),
+            "WINE": str(wine),
+            "MODEL": str(model),
+            "OTHER": str(tmp_path / "other.csv"),
+        }
         code, out, error = output(capsys, "layerwise", *(places.get(word, word) for word in args))
         assert (code, out) == (2, "")
         assert message in error
@@ -107,13 +120,13 @@ class TestTable:
             assert "epoch" in trained.why
 
     def test_a_verdict_holds_rows_to_the_poster(self) -> None:
-        entry = _sets.Entry(lambda: pytest.fail("not read"), "wine", True)
+        entry = _sets.Entry(lambda: pytest.fail("not read"), "UCI wine", "wine", True)
         near = {"sigma": 0.4, "layers": 6, "train": 0.99, "test": 0.96, "seconds": 1.0, "ours": {},
                 "authors": {"H*": 0.98, "MSE": 0.01, "CE": 0.07, "C": 0.04, "T": 0.02}}  # fmt: skip
         verdict = lambda **change: summary("wine", "ism", entry, [near | change] * 10, 10)["verdict"]
         assert verdict() == "meets"
-        assert verdict(test=0.8) == "misses"
-        assert verdict(layers=12) == "meets, but L"
+        assert verdict(test=0.8) == "misses test"
+        assert verdict(layers=12) == "misses L"
         assert summary("wine", "ism", entry, [near] * 3, 10)["verdict"] == "not judged"
 
     def test_quick_runs_stops_and_goes_on(self, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

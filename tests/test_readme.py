@@ -35,7 +35,14 @@ def test_every_rule_has_a_page():
 
 
 NAMES = ("concepts", "bring-your-model", "add-a-method", "methods/mtnet", "images", "layerwise")
-SLOW = ("bring-your-model", "concepts", "methods/mtnet", "add-a-method", "layerwise")  # other tests do what they show
+SLOW = (
+    "bring-your-model",
+    "concepts",
+    "methods/mtnet",
+    "add-a-method",
+    "layerwise",
+    "images",
+)  # other tests do what they show
 PAGES = [pytest.param(ROOT / "docs" / f"{name}.md", marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
 

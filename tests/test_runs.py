@@ -208,6 +208,7 @@ def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
         train_run(create_run(tmp_path / "z", wild), save_seconds=0.0)
 
 
+@pytest.mark.slow
 def test_a_seed_that_diverges_alone_is_said_and_the_others_go_on(tmp_path):
     several = dataclasses.replace(SMALL, seeds=3, steps=8)
     run = create_run(tmp_path / "x", several)
@@ -225,6 +226,7 @@ def test_a_seed_that_diverges_alone_is_said_and_the_others_go_on(tmp_path):
     assert np.isfinite([row["mean"], row["interval95"], row["seed_std"], row["median"]]).all()
 
 
+@pytest.mark.slow
 def test_several_seeds_and_the_best_parameters(tmp_path):
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, seeds=2))
     train_run(run)

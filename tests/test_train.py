@@ -36,6 +36,7 @@ def test_interrupted_and_whole_trainings_agree_bit_for_bit():
     assert parts.log == whole.log[2:]
 
 
+@pytest.mark.slow
 def test_several_seeds_together_are_each_alone():
     together = fewstep.train(small(), SINE, steps=25, seed=[5, 6]).meta
     for number, seed in enumerate((5, 6)):
@@ -119,7 +120,13 @@ def test_validation_tasks_are_fixed():
 
 
 @pytest.mark.parametrize(
-    "outer", [fewstep.unrolled, fewstep.first_order, fewstep.reptile(3, 5)], ids=["unrolled", "first", "reptile"]
+    "outer",
+    [
+        pytest.param(fewstep.unrolled, marks=pytest.mark.slow),
+        pytest.param(fewstep.first_order, marks=pytest.mark.slow),
+        fewstep.reptile(3, 5),
+    ],
+    ids=["unrolled", "first", "reptile"],
 )
 def test_every_outer_gradient_learns(outer):
     each = learner(rules.maml(0.02), tanh_mlp((20,)))

@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 
 from fewstep._disk import writing
-from fewstep._errors import FewstepError
+from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.runs.experiment import NO_HINT
 from fewstep.runs.files import write_json
@@ -71,9 +71,14 @@ class Layerwise:
     def _fit(self) -> int:
         from fewstep.layerwise.tables import read_table
 
-        if self.target is None or self.second is not None:
+        if self.second is not None:
+            raise FewstepError(f"fit takes one table, and {self.second} is a second. Leave it out.")
+        if self.target is None:
             raise FewstepError("Say which column holds the labels: fewstep layerwise fit TABLE.csv --target COLUMN")
         table = read_table(self.first)
+        for name in self.drop:
+            if name not in table.columns:
+                raise unknown(f"column of {self.first}", name, table.columns)
         y = table.labels(self.target)
         names = [name for name in table.columns if name != self.target and name not in self.drop]
         if not names:
@@ -131,7 +136,11 @@ class Layerwise:
 
         if not self.folds:
             return None
-        least = np.unique(y, return_counts=True)[1].min()
+        names, counts = np.unique(y, return_counts=True)
+        least = counts.min()
+        if least < 2:
+            alone = names[counts.argmin()]
+            raise FewstepError(f"The class {alone} has one row, which no fold can learn and test. Give --folds 0.")
         if not 2 <= self.folds <= least:
             raise FewstepError(
                 f"--folds is {self.folds} and the smallest class has {least} rows. Give 2 to {least}, or 0 for none."
@@ -166,12 +175,17 @@ class Layerwise:
         from fewstep.layerwise import load
         from fewstep.layerwise.tables import read_table
 
+        for name in ("target", "max_layers"):
+            if getattr(self, name) is not None:
+                raise FewstepError(f"--{name.replace('_', '-')} does not apply: the model is fitted. Leave it out.")
         if self.second is None:
             raise FewstepError("Give the model and the table: fewstep layerwise predict MODEL TABLE.csv")
         model = load(self.first / MODEL if self.first.is_dir() else self.first)
         names = model.__dict__.pop("feature_names_in_", None)  # columns are chosen by name here
         table = read_table(self.second)
         x = table.numbers(list(table.columns) if names is None else list(names))
+        if x.shape[1] != model.n_features_in_:
+            raise FewstepError(f"{self.second} has {x.shape[1]} columns; the model takes {model.n_features_in_}.")
         made = model.predict_proba(x)
         answers = model.classes_[made.argmax(1)].tolist()
         if self.json:

@@ -42,5 +42,6 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def standardise(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros."""
-    mean, scale = X.mean(0), X.std(0)
-    return mean, np.where(scale > 1e-12 * np.maximum(np.abs(mean), 1), scale, 1).astype(X.dtype)
+    mean, scale = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
+    constant = (np.ptp(X, 0) == 0) | (scale <= 1e-12 * np.maximum(np.abs(mean), 1))
+    return mean.astype(X.dtype), np.where(constant, 1, scale).astype(X.dtype)

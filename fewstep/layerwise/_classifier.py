@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.layerwise._checks import standardise, table, targets
-from fewstep.layerwise._history import Record, Stopped
+from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._save import write
 from fewstep.layerwise._temperature import held_out, temperature
 
@@ -39,15 +39,15 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def fit(self, X: Any, y: Any) -> "LayerwiseClassifier":
         """Learns the layers one by one, then the read-out."""
-        self._check()
+        options = self._options()
         X = table(self, X, self.dtype, reset=True)
         self.classes_, codes = targets(y, len(X))
         self.mean_, self.scale_ = standardise(X)
         rng = check_random_state(self.random_state)
         X = (X - self.mean_) / self.scale_
         with jax.enable_x64(self.dtype == "float64"):
-            self.temperature_ = self._temperature(X, codes, rng)
-            self._take(self._learn(X, codes, _generator(rng)))
+            self.temperature_ = self._temperature(X, codes, rng, options)
+            self._take(self._learn(X, codes, _generator(rng), options, self._watch))
         return self
 
     def save(self, path: Path | str) -> Path:
@@ -90,24 +90,25 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def _take(self, fitted: Fitted) -> None:
         self._fitted = fitted
-        self.history_, (self.converged_, self.stopped_) = fitted.history, fitted.stopped
+        self.history_, (self.converged_, self.stopped_, self.refused_) = fitted.history, fitted.stopped
         self.n_layers_ = len(fitted.history)
         self._n_features_out = self._features(
             fitted.parts, np.zeros((1, len(self.mean_)), self.dtype), self.n_layers_
         ).shape[1]
 
-    def _temperature(self, X: np.ndarray, codes: np.ndarray, rng: np.random.RandomState) -> float:
+    def _temperature(self, X: np.ndarray, codes: np.ndarray, rng: np.random.RandomState, options: Any) -> float:
         """Learned from a network of the other rows, unless the user does without or classes are too small."""
         out = held_out(codes, HELD_OUT, rng)
         if not self.calibrate or not out.any():
             return 1.0
-        others = self._learn(X[~out], codes[~out], _generator(rng))
+        others = self._learn(X[~out], codes[~out], _generator(rng), options, _nobody)
         return temperature(self._scores_of(others.parts, X[out]), codes[out])
 
-    def _check(self) -> None:
+    def _options(self) -> Any:
+        """The parameters, checked."""
         raise NotImplementedError
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
+    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: Any, watch: Watch) -> Fitted:
         raise NotImplementedError
 
     def _features(self, parts: Any, x: np.ndarray, count: int) -> np.ndarray:
@@ -121,6 +122,10 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> Any:
         raise NotImplementedError
+
+
+def _nobody(number: int, record: Record) -> None:
+    """Is told nothing of the network that only calibrates."""
 
 
 def _generator(rng: np.random.RandomState) -> np.random.Generator:

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fewstep.kernels._hsic import Labels, best_bandwidth
-from fewstep.kernels._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
-from fewstep.kernels._measure import Alignment, alignment, centre
+from fewstep._kernels._hsic import Labels, best_bandwidth
+from fewstep._kernels._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
+from fewstep._kernels._measure import Alignment, alignment, centre
+from fewstep.layerwise._rows import Cut
 
 FLOOR = 0.01  # of the bandwidth that a layer is judged with
 
@@ -64,16 +65,16 @@ def embed(x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigma: Ar
 
 def search(
     x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Float[Array, " tries"], least: Array,
-    looks: tuple[Array, Array], size: int,
+    looks: tuple[Array, Array], parts: Cut,
 ) -> tuple[Search, Embedding]:  # fmt: skip
     """The layer of the first bandwidth that raises the dependence above `least`; if none does, `raised` is false."""
-    few, some = looks
-    centred = centre(labels)
+    (few, some), size = looks, parts.size
+    of_few = centre(labels[few])
 
     def judge(place: Array | int) -> Search:
         made = forward(embed(x, labels, wrong, waves, sigmas[place], size), x, size)
-        judged = jnp.maximum(best_bandwidth(made[few], centred[few]), FLOOR)
-        reached = alignment(lambda a, b: gaussian(a, b, judged), made[some], labels[some], some.size)
+        judged = jnp.maximum(best_bandwidth(made[few], of_few), FLOOR)
+        reached = alignment(lambda a, b: gaussian(a, b, judged), made[some], labels[some], parts.look)
         return Search(jnp.asarray(place), reached.normalised > least, made, judged, reached)
 
     blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(judge, 0))
@@ -89,4 +90,4 @@ def mistaken(made: Rows, labels: Labels) -> Labels:
 
 
 def _root(norms: Array) -> Array:
-    return jnp.sqrt(jnp.maximum(norms, 1e-300))[None]
+    return jnp.sqrt(jnp.maximum(norms, jnp.finfo(norms.dtype).tiny))[None]

@@ -26,10 +26,11 @@ Watch = Callable[[int, Record], None]  # told of each layer, by its number, when
 
 
 class Stopped(NamedTuple):
-    """Whether the stacking ended by its rule, and in words why."""
+    """Whether the stacking ended by its rule, in words why, and how many bandwidths the last search refused."""
 
     converged: bool
     why: str
+    refused: int = 0
 
 
 def by_silhouette(history: list[Record], most: int) -> Stopped | None:

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from fewstep.kernels._hsic import Labels, best_bandwidth
-from fewstep.kernels._kernel import Rows, Waves, draw_waves
-from fewstep.kernels._measure import centre, silhouette
+from fewstep._kernels._hsic import Labels, best_bandwidth
+from fewstep._kernels._kernel import Rows, Waves, draw_waves
+from fewstep._kernels._measure import centre, silhouette
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
-from fewstep.layerwise._history import Record, Stopped, Watch
-from fewstep.layerwise._rows import Cut, cut, padded
+from fewstep.layerwise._history import Record, Stopped, Watch, by_silhouette
+from fewstep.layerwise._rows import Cut, block, cut, padded
 from fewstep.layerwise._stack import looks_at
 
 START = 0.1  # the dependence that the first layer must pass, and the least bandwidth it starts from, as in the code
@@ -26,6 +26,8 @@ class Options(NamedTuple):
     n_bandwidths: int
     smallest_bandwidth: float
     enough: float
+    bandwidth: str | float
+    stop: str
     exact_rows: int
     kernel_features: int
     memory: float
@@ -39,20 +41,19 @@ def pile(
     across = max(x.shape[1], options.kernel_features if rough else rows)
     parts = cut(rows, across, options.memory, x.dtype.itemsize)
     labels, here = padded(labels, parts.rows), padded(x, parts.rows)
+    looks = looks_at(rng, rows, parts.rows, options.exact_rows)
+    parts = parts._replace(look=block(len(looks[1]), options.memory, x.dtype.itemsize))
     layers: list[Embedding] = []
     history: list[Record] = []
-    wrong, least, start = np.zeros_like(labels), START, None
+    wrong, least, start = np.zeros_like(labels), START, _start(here, labels, looks[0])
     while True:
         begin = time.perf_counter()
-        looks = looks_at(rng, rows, parts.rows, options.exact_rows)
-        start = _start(here, labels, looks[0]) if start is None else start
-        sigmas = np.geomspace(start, min(options.smallest_bandwidth, start), options.n_bandwidths).astype(x.dtype)
+        sigmas = _falling(start, options).astype(x.dtype)
         waves = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
-        found, layer, worth = jax.block_until_ready(
-            _learn(here, labels, wrong, waves, sigmas, least, looks, options, parts)
-        )
+        found, layer, worth = jax.block_until_ready(_learn(here, labels, wrong, waves, sigmas, least, looks, parts))
         if not bool(found.raised) and layers:
-            return layers, history, Stopped(False, f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}")
+            why = f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}"
+            return layers, history, Stopped(False, why, len(sigmas))
         layers.append(_kept(layer, rows, labels.shape[1], len(layers)))
         history.append(_record(found, layers[-1], worth, time.perf_counter() - begin))
         watch(len(history), history[-1])
@@ -62,7 +63,17 @@ def pile(
         wrong = np.asarray(mistaken(here, labels))
 
 
+def _falling(start: float, options: Options) -> np.ndarray:
+    """The bandwidths to try, the first that raises the dependence is taken."""
+    if options.bandwidth != "hsic":
+        return np.asarray([options.bandwidth])
+    least = options.smallest_bandwidth
+    return np.geomspace(start, least, options.n_bandwidths) if start > least else np.asarray([start])
+
+
 def _stopped(history: list[Record], options: Options) -> Stopped | None:
+    if options.stop == "silhouette":
+        return by_silhouette(history, options.max_layers)
     now = history[-1].hsic
     if now > options.enough:
         return Stopped(True, f"normalised HSIC {now:.3f} is above {options.enough:g}")
@@ -77,17 +88,17 @@ def _first(x: Rows, centred: Labels) -> Float[Array, ""]:
 
 
 def _start(x: np.ndarray, labels: np.ndarray, few: np.ndarray) -> float:
-    return max(float(_first(x[few], np.asarray(centre(labels))[few])), START)
+    return max(float(_first(x[few], centre(labels[few]))), START)
 
 
-@partial(jax.jit, static_argnames=("options", "parts"))
+@partial(jax.jit, static_argnames="parts")
 def _learn(
     x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Array, least: Array,
-    looks: tuple[Array, Array], options: Options, parts: Cut,
+    looks: tuple[Array, Array], parts: Cut,
 ) -> tuple[Search, Embedding, Array]:  # fmt: skip
-    found, layer = search(x, labels, wrong, waves, sigmas, least, looks, parts.size)
+    found, layer = search(x, labels, wrong, waves, sigmas, least, looks, parts)
     some = looks[1]
-    return found, layer, silhouette(found.made[some], labels[some], some.size)
+    return found, layer, silhouette(found.made[some], labels[some], parts.look)
 
 
 def _kept(layer: Embedding, rows: int, classes: int, below: int) -> Embedding:
@@ -107,5 +118,5 @@ def _kept(layer: Embedding, rows: int, classes: int, below: int) -> Embedding:
 def _record(found: Search, layer: Embedding, worth: Array, seconds: float) -> Record:
     return Record(
         float(found.alignment.normalised), float(found.alignment.cka), float(layer.sigma), layer.shares.shape[1],
-        float(worth), int(found.place), 0, seconds,
+        float(worth), int(found.place) + (not bool(found.raised)), 0, seconds,
     )  # fmt: skip

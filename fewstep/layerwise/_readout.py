@@ -25,5 +25,5 @@ def read_out(features: np.ndarray, labels: np.ndarray) -> Readout:
 def nearest(readout: Readout, features: np.ndarray) -> np.ndarray:
     """The score of each class: minus the squared distance to its mean."""
     seen = features @ readout.weight
-    apart = seen[:, None] - readout.means[None]
-    return -np.sum(np.square(apart), axis=-1)
+    squares = np.sum(seen**2, 1)[:, None] + np.sum(readout.means**2, 1)[None]
+    return 2 * seen @ readout.means.T - squares

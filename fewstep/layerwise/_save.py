@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop(_ABOUT).tobytes())
         known = about["format"] == FORMAT
+        arrays["classes"] = arrays["classes"].astype(about["labels"]) if known else None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise FewstepError(f"{path} is damaged or no layer-wise network ({error}). Fit and save it again.") from None
     if not known:
         raise FewstepError(f"{path} has format {about['format']!r}; this version reads {FORMAT}. Update fewstep.")
-    arrays["classes"] = arrays["classes"].astype(about["labels"])
     return about, arrays
 
 
@@ -58,10 +59,10 @@ def numbered(number: int, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {f"layer.{number}.{name}": np.asarray(array) for name, array in arrays.items()}
 
 
-def by_number(arrays: Mapping[str, np.ndarray], kind: str) -> Iterator[dict[str, np.ndarray]]:
+def by_number(arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
     """The arrays of each layer in turn, by their plain names."""
     number = 0
-    while own := {name.split(".")[2]: array for name, array in arrays.items() if name.startswith(f"{kind}.{number}.")}:
+    while own := {name.split(".")[2]: array for name, array in arrays.items() if name.startswith(f"layer.{number}.")}:
         yield own
         number += 1
 
@@ -77,6 +78,7 @@ def _plain(classes: np.ndarray) -> tuple[np.ndarray, str]:
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     told = estimator.get_params()
-    if not isinstance(told.get("random_state"), int | None):
+    if not isinstance(told.get("random_state"), Integral | None):
         told["random_state"] = None  # a generator is spent; what it gave is in the weights
+    told["dtype"] = str(told["dtype"])
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in told.items()}

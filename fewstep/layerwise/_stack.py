@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from fewstep.kernels._hsic import Labels, best_bandwidth
-from fewstep.kernels._kernel import Held, Rows, Waves, draw_waves, random_features
-from fewstep.kernels._measure import Alignment, centre, linear_alignment, silhouette
-from fewstep.kernels._spectral import Found, solve
+from fewstep._kernels._hsic import Labels, best_bandwidth
+from fewstep._kernels._kernel import Held, Rows, Waves, draw_waves, random_features
+from fewstep._kernels._measure import Alignment, centre, linear_alignment, silhouette
+from fewstep._kernels._spectral import Found, solve
 from fewstep.layerwise._history import STOPS, Record, Stopped, Watch
-from fewstep.layerwise._rows import Cut, cut, padded
+from fewstep.layerwise._rows import Cut, block, cut, padded
 
 BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
 
@@ -31,20 +31,25 @@ class Options(NamedTuple):
     """What the user chose; see `SpectralLayerClassifier`."""
 
     max_layers: int
-    bandwidth: str | float
     features: int
-    width: float | int
-    balance: bool
     stop: str
     exact_rows: int
     kernel_features: int
     memory: float
+    layer: "Choice"
+
+
+class Choice(NamedTuple):
+    """Of these, what the learning of one layer depends on."""
+
+    bandwidth: str | float
+    width: float | int
+    balance: bool
 
 
 class _Learned(NamedTuple):
     layer: Layer
     features: Rows
-    projected: Rows
     width: Int[Array, ""]
     found: Found
     alignment: Alignment
@@ -69,15 +74,16 @@ def stack(
     across = max(x.shape[1], options.features) + (labels.shape[1] * options.kernel_features if rough else rows)
     parts = cut(rows, across, options.memory, x.dtype.itemsize)
     labels, here = padded(labels, parts.rows), padded(x, parts.rows)
+    looks = looks_at(rng, rows, parts.rows, options.exact_rows)
+    parts = parts._replace(look=block(len(looks[1]), options.memory, x.dtype.itemsize))
     layers: list[Layer] = []
     history: list[Record] = []
     stopped: Stopped | None = None
     while stopped is None:
         begin = time.perf_counter()
-        looks = looks_at(rng, rows, parts.rows, options.exact_rows)
         of_kernel = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
         of_layer = draw_waves(rng, here.shape[1], options.features, x.dtype)
-        learned = jax.block_until_ready(_learn(here, labels, (of_kernel, of_layer), looks, options, parts))
+        learned = jax.block_until_ready(_learn(here, labels, (of_kernel, of_layer), looks, options.layer, parts))
         here = learned.features
         layers.append(_trimmed(learned))
         history.append(_record(learned, time.perf_counter() - begin))
@@ -92,21 +98,20 @@ def looks_at(rng: np.random.Generator, rows: int, padded: int, most: int) -> tup
     return order[:BANDWIDTH_ROWS], order[:most]
 
 
-@partial(jax.jit, static_argnames=("options", "parts"))
+@partial(jax.jit, static_argnames=("choice", "parts"))
 def _learn(
-    x: Rows, labels: Labels, waves: tuple[Waves | None, Waves], looks: tuple[Array, Array], options: Options, parts: Cut
+    x: Rows, labels: Labels, waves: tuple[Waves | None, Waves], looks: tuple[Array, Array], choice: Choice, parts: Cut
 ) -> _Learned:
-    of_kernel, of_layer = waves
-    centred = centre(labels, balance=options.balance)
-    few, some = looks
-    sigma = _bandwidth(x[few], centred[few], options.bandwidth)
-    width = _width(x, labels.shape[1], options.width)
+    (of_kernel, of_layer), (few, some) = waves, looks
+    x = x * jnp.sum(labels, 1, keepdims=True)  # what the layer below made of padding has no say
+    sigma = _bandwidth(x[few], centre(labels[few], balance=choice.balance), choice.bandwidth)
+    width = _width(x, labels.shape[1], choice.width)
+    centred = centre(labels, balance=choice.balance)
     found = solve(x, centred, sigma, width, of_kernel, parts.size)
     layer = Layer(found.weight, of_layer, sigma)
-    projected = project(layer, x)
     features = forward(layer, x)
-    worth = silhouette(projected[some], labels[some], some.size)
-    return _Learned(layer, features, projected, width, found, linear_alignment(features, labels), worth)
+    worth = silhouette(project(layer, x[some]), labels[some], parts.look)
+    return _Learned(layer, features, width, found, linear_alignment(features, labels), worth)
 
 
 def _bandwidth(x: Rows, centred: Labels, rule: str | float) -> Array:

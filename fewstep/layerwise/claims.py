@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fewstep.kernels._hsic import best_bandwidth, hsic
-from fewstep.kernels._kernel import draw_waves, gaussian, random_features
-from fewstep.kernels._measure import alignment, centre, trace_ratio
-from fewstep.kernels._spectral import matrix_of, residual
+from fewstep._kernels._hsic import best_bandwidth, hsic
+from fewstep._kernels._kernel import draw_waves, gaussian, random_features
+from fewstep._kernels._measure import alignment, centre, trace_ratio
+from fewstep._kernels._spectral import matrix_of, residual
 from fewstep.layerwise._checks import targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier
@@ -28,17 +28,20 @@ _FEATURES = 512  # that stand for the kernel's space where a weight in it is dif
 
 
 class Rise(NamedTuple):
-    """The search of Theorem 1: the dependence after each layer, bandwidths refused for each, and how it ended."""
+    """The search of Theorem 1: the dependence after each layer, bandwidths refused for each and by the last search,
+    after which no layer was added, and how it ended."""
 
     dependence: list[float]
     refused: list[int]
+    refused_at_the_end: int
     converged: bool
     why: str
 
 
 class Figures(NamedTuple):
-    """After a layer: dependence (H*), the bandwidth it is taken at, scatter trace ratio, squares about the class means
-    as a share of all, cross entropy of a logistic regression, and how far the kernel is from ones and zeros."""
+    """After a layer: dependence (H*), the bandwidth it is taken at, scatter trace ratio T, squares about the class
+    means as a share of all (T / (1 + T)), cross entropy of a logistic regression, and how far the kernel is from ones
+    and zeros."""
 
     dependence: float
     bandwidth: float
@@ -51,7 +54,9 @@ class Figures(NamedTuple):
 class Penalty(NamedTuple):
     """Equation 11 at a weight: `attraction` less `penalty` is `trace`; `gap` is how far from it, relative.
 
-    `slope_gap`: how far the gradient of HSIC is from 2 / sigma^2 Q W, relative. `weights` are the D_i.
+    `slope_gap`: how far the gradient of HSIC is from 2 / sigma^2 Q W, relative. `weights` are the D_i, sums over all
+    rows; `printed_gap` is the gap with those of equation 10, which takes all of Gamma between classes as negative. With
+    three or more classes of unequal size it is not.
     """
 
     attraction: float
@@ -59,15 +64,20 @@ class Penalty(NamedTuple):
     trace: float
     gap: float
     slope_gap: float
+    printed_gap: float
     weights: np.ndarray
 
 
 def rising(X: Any, y: Any, **options: Any) -> Rise:
     """Fits W_s. That accepted layers rise is so by construction; what is not is told beside."""
-    model = KernelEmbeddingClassifier(calibrate=False, **options).fit(X, y)
+    return rise_of(KernelEmbeddingClassifier(calibrate=False, **options).fit(X, y))
+
+
+def rise_of(model: KernelEmbeddingClassifier) -> Rise:
+    """The same of a network that is fitted already."""
     return Rise(
-        [record.hsic for record in model.history_], [record.refused for record in model.history_], model.converged_,
-        model.stopped_,
+        [record.hsic for record in model.history_], [record.refused for record in model.history_], model.refused_,
+        model.converged_, model.stopped_,
     )  # fmt: skip
 
 
@@ -126,19 +136,19 @@ def _penalty(below: jax.Array, labels: jax.Array, layer: Any, balance: bool) -> 
     centred, weight, square = centre(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
     seen = below @ weight
     hats = (centred @ centred.T) * gaussian(seen, seen, layer.sigma)
-    same = (labels @ labels.T) > 0
-    weights = (jnp.sum(jnp.where(same, hats, 0), 1) - jnp.sum(jnp.where(same, 0, jnp.abs(hats)), 1)) / square
+    same, lengths = (labels @ labels.T) > 0, jnp.sum(seen**2, 1)
+    weights = jnp.sum(hats, 1) / square
+    printed = (jnp.sum(jnp.where(same, hats, 0), 1) - jnp.sum(jnp.where(same, 0, jnp.abs(hats)), 1)) / square
     attraction = jnp.sum(hats * (seen @ seen.T)) / square
-    cost = jnp.sum(weights * jnp.sum(seen**2, 1))
+    cost = jnp.sum(weights * lengths)
     minus_q, _ = matrix_of(below, centred, layer.sigma, None, len(below))(weight)
     trace = -jnp.trace(weight.T @ minus_q @ weight) / square
     slope = jax.grad(lambda w: hsic(below @ w, centred, layer.sigma, len(below)))(weight)
     expected = -2 / square * minus_q @ weight
-    gap = jnp.abs(attraction - cost - trace) / (jnp.abs(attraction) + jnp.abs(cost))
+    gap = lambda some: jnp.abs(attraction - jnp.sum(some * lengths) - trace) / (jnp.abs(attraction) + jnp.abs(cost))
     slope_gap = jnp.linalg.norm(slope - expected) / jnp.linalg.norm(expected)
-    return Penalty(
-        float(attraction), float(cost), float(trace), float(gap), float(slope_gap), np.asarray(weights)
-    )  # fmt: skip
+    numbers = [float(value) for value in (attraction, cost, trace, gap(weights), slope_gap, gap(printed))]
+    return Penalty._make([*numbers, np.asarray(weights)])
 
 
 def _figures(features: np.ndarray, codes: np.ndarray) -> Figures:

@@ -13,11 +13,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from fewstep.kernels._kernel import Waves
+from fewstep._kernels._kernel import Waves
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
+from fewstep.layerwise._history import Watch
 from fewstep.layerwise._neighbours import Neighbours, votes
-from fewstep.layerwise._options import above_zero, at_least, check_dtype
+from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of
 from fewstep.layerwise._pile import Options, pile
 from fewstep.layerwise._rows import cut, padded
 from fewstep.layerwise._save import by_number, numbered
@@ -30,11 +31,13 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
 
     **Parameters:** `max_layers`; `n_bandwidths` that are tried for a layer, from the one that the layer below was
     judged with down to `smallest_bandwidth`; `enough`, the normalised HSIC at which it is done; `n_neighbours` that
-    vote; `exact_rows`, the most rows with which the kernel itself is taken, beyond which `kernel_features` random
-    features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the
-    rows, which takes a second training; `random_state`; `dtype`.
+    vote; `bandwidth`, `"hsic"` for that search, or a number for all layers; `stop`, `"hsic"` for `enough`, or
+    `"silhouette"` as for the spectral network; `exact_rows`, the most rows with which the kernel itself is taken,
+    beyond which `kernel_features` random features stand for it; `memory`, megabytes for blocks of the kernel;
+    `calibrate` the probabilities on a fifth of the rows, which takes a second training; `random_state`; `dtype`.
 
-    **After `fit`:** as for `SpectralLayerClassifier`.
+    **After `fit`:** as for `SpectralLayerClassifier`. Scores are the votes of the neighbours, and a little for their
+    nearness.
 
     Example::
 
@@ -50,6 +53,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         smallest_bandwidth: float = 0.05,
         enough: float = 0.95,
         n_neighbours: int = 5,
+        bandwidth: str | float = "hsic",
+        stop: str = "hsic",
         exact_rows: int = 4096,
         kernel_features: int = 1024,
         memory: float = 500.0,
@@ -62,6 +67,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         self.smallest_bandwidth = smallest_bandwidth
         self.enough = enough
         self.n_neighbours = n_neighbours
+        self.bandwidth = bandwidth
+        self.stop = stop
         self.exact_rows = exact_rows
         self.kernel_features = kernel_features
         self.memory = memory
@@ -69,21 +76,29 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         self.random_state = random_state
         self.dtype = dtype
 
-    def _check(self) -> None:
-        for name in ("max_layers", "n_bandwidths", "n_neighbours", "exact_rows", "kernel_features"):
-            at_least(name, getattr(self, name), 1)
-        for name in ("smallest_bandwidth", "enough", "memory"):
-            above_zero(name, getattr(self, name))
-        check_dtype(self.dtype)
+    @property
+    def weights_(self) -> list[np.ndarray]:
+        """Of each layer the share that a row of the layer below, or a random feature, has in each column."""
+        return [np.asarray(layer.shares) for layer in self._fitted.parts[0]]
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
-        options = Options(
-            self.max_layers, self.n_bandwidths, self.smallest_bandwidth, self.enough, self.exact_rows,
-            self.kernel_features, self.memory,
+    def _options(self) -> Options:
+        one_of("stop", self.stop, ("hsic", "silhouette"))
+        check_dtype(self.dtype)
+        at_least("n_neighbours", self.n_neighbours, 1)
+        names = ("max_layers", "n_bandwidths", "exact_rows", "kernel_features")
+        whole = {name: at_least(name, getattr(self, name), 1) for name in names}
+        least, enough, memory = (above_zero(n, getattr(self, n)) for n in ("smallest_bandwidth", "enough", "memory"))
+        return Options(
+            smallest_bandwidth=least, enough=enough, memory=memory, bandwidth=hsic_or_number(self.bandwidth),
+            stop=self.stop, **whole,
         )  # fmt: skip
+
+    def _learn(
+        self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
+    ) -> Fitted:
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = pile(X, labels, rng, options, self._watch)
-        neighbours = Neighbours(through(layers, X, self.memory), codes, min(self.n_neighbours, len(X)))
+        layers, history, stopped = pile(X, labels, rng, options, watch)
+        neighbours = Neighbours(through(layers, X, options.memory), codes, min(int(self.n_neighbours), len(X)))
         return Fitted((layers, neighbours), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
@@ -102,9 +117,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         return named
 
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
-        layers = [
-            Embedding(one.get("rows"), one["shares"], _waves(one), one["sigma"]) for one in by_number(arrays, "layer")
-        ]
+        layers = [Embedding(one.get("rows"), one["shares"], _waves(one), one["sigma"]) for one in by_number(arrays)]
         votes = (arrays["neighbours.rows"], arrays["neighbours.codes"], int(arrays["neighbours.count"]))
         return layers, Neighbours(*votes)
 

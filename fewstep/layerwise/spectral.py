@@ -9,15 +9,19 @@ Layer-wise Learning via Kernel Embedding.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
+import jax
 import numpy as np
 
-from fewstep.kernels._kernel import Waves
+from fewstep._kernels._kernel import Rows, Waves, map_blocks
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
-from fewstep.layerwise._options import above_zero, at_least, check_dtype, one_of, share
+from fewstep.layerwise._history import Watch
+from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of, share
 from fewstep.layerwise._readout import Readout, nearest, read_out
+from fewstep.layerwise._rows import STEP, cut, padded
 from fewstep.layerwise._save import by_number, numbered
-from fewstep.layerwise._stack import Layer, Options, forward, stack
+from fewstep.layerwise._stack import Choice, Layer, Options, forward, stack
 
 _Parts = tuple[list[Layer], Readout]
 
@@ -77,30 +81,31 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         """The linear map of each layer."""
         return [np.asarray(layer.weight) for layer in self._fitted.parts[0]]
 
-    def _check(self) -> None:
-        for name in ("max_layers", "n_features", "exact_rows", "kernel_features"):
-            at_least(name, getattr(self, name), 1)
+    def _options(self) -> Options:
         one_of("stop", self.stop, ("silhouette", "hsic"))
-        above_zero("memory", self.memory)
-        if self.bandwidth != "hsic":
-            above_zero("bandwidth", self.bandwidth)
-        share(self.width)
         check_dtype(self.dtype)
+        whole = {
+            name: at_least(name, getattr(self, name), 1) for name in ("max_layers", "exact_rows", "kernel_features")
+        }
+        choice = Choice(hsic_or_number(self.bandwidth), share(self.width), bool(self.balance))
+        features, memory = at_least("n_features", self.n_features, 1), above_zero("memory", self.memory)
+        return Options(features=features, stop=self.stop, memory=memory, layer=choice, **whole)
 
-    def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> Fitted:
-        options = Options(
-            self.max_layers, self.bandwidth, self.n_features, self.width, self.balance, self.stop, self.exact_rows,
-            self.kernel_features, self.memory,
-        )  # fmt: skip
+    def _learn(
+        self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
+    ) -> Fitted:
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        layers, history, stopped = stack(X, labels, rng, options, self._watch)
-        return Fitted((layers, read_out(through(layers, X), labels)), history, stopped)
+        turn = narrow(X, rng)
+        layers, history, stopped = stack(X if turn is None else X @ turn, labels, rng, options, watch)
+        if turn is not None:
+            layers[0] = layers[0]._replace(weight=turn @ layers[0].weight)
+        return Fitted((layers, read_out(through(layers, X, options.memory), labels)), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
-        return through(parts[0][:count], x)
+        return through(parts[0][:count], x, self.memory)
 
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
-        return nearest(parts[1], through(parts[0], x))
+        return nearest(parts[1], through(parts[0], x, self.memory))
 
     def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
         layers, readout = parts
@@ -111,14 +116,30 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         return named
 
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
-        layers = [
-            Layer(one["weight"], Waves(one["omega"], one["phase"]), one["sigma"]) for one in by_number(arrays, "layer")
-        ]
+        layers = [Layer(one["weight"], Waves(one["omega"], one["phase"]), one["sigma"]) for one in by_number(arrays)]
         return layers, Readout(arrays["readout.weight"], arrays["readout.means"])
 
 
-def through(layers: list[Layer], x: np.ndarray) -> np.ndarray:
-    """Rows after all these layers."""
+def through(layers: list[Layer], x: np.ndarray, memory: float) -> np.ndarray:
+    """Rows after all these layers, by blocks."""
     for layer in layers:
-        x = np.asarray(forward(layer, x))
+        parts = cut(len(x), max(layer.weight.shape[0], layer.waves.phase.size), memory, x.dtype.itemsize)
+        x = np.asarray(_forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
     return x
+
+
+@partial(jax.jit, static_argnames="size")
+def _forward(layer: Layer, x: Rows, size: int) -> jax.Array:
+    return map_blocks(lambda rows: forward(layer, rows), (x,), size)
+
+
+def narrow(x: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """Where there are more columns than rows: orthonormal directions that hold all of them, and some for padding.
+
+    A layer's weight lies in them, so that no matrix need be as large as the columns are many.
+    """
+    count = -(-len(x) // STEP) * STEP
+    if x.shape[1] <= count:
+        return None
+    more = rng.standard_normal((x.shape[1], count - len(x))).astype(x.dtype)
+    return np.linalg.qr(np.concatenate([x.T, more], 1))[0]

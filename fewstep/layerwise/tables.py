@@ -10,10 +10,11 @@ from fewstep._errors import FewstepError, unknown
 
 
 class Table(NamedTuple):
-    """The cells of a table as text, by column."""
+    """The cells of a table as text, by column, and the line of the file that each row is on."""
 
     path: Path
     columns: dict[str, list[str]]
+    lines: list[int]
 
     @property
     def rows(self) -> int:
@@ -21,13 +22,20 @@ class Table(NamedTuple):
         return len(next(iter(self.columns.values())))
 
     def numbers(self, names: list[str]) -> np.ndarray:
-        """These columns as numbers, in this order; an empty cell is NaN, and text is refused."""
+        """These columns as numbers, in this order; text and empty cells are refused."""
         if missing := [name for name in names if name not in self.columns]:
             raise FewstepError(
                 f"{self.path} has no column {missing[0]!r}, which the model was fitted with. It has: "
                 f"{', '.join(self.columns)}."
             )
-        return np.stack([self._column(name) for name in names], axis=1)
+        made = np.stack([self._column(name) for name in names], axis=1)
+        if (bad := ~np.isfinite(made)).any():
+            row, column = np.argwhere(bad)[0]
+            raise FewstepError(
+                f"Line {self.lines[row]} of {self.path} has no finite number in the column {names[column]!r}; "
+                f"{bad.any(1).sum()} of {self.rows} rows lack one. Fill them in, or leave these rows out."
+            )
+        return made
 
     def labels(self, name: str) -> np.ndarray:
         """A column as labels: whole numbers if all are, else text."""
@@ -36,7 +44,7 @@ class Table(NamedTuple):
         cells = [cell.strip() for cell in self.columns[name]]
         if "" in cells:
             raise FewstepError(
-                f"Line {cells.index('') + 2} of {self.path} has no label in {name!r}. Leave the row out."
+                f"Line {self.lines[cells.index('')]} of {self.path} has no label in {name!r}. Leave the row out."
             )
         try:
             return np.asarray([int(cell) for cell in cells])
@@ -50,8 +58,8 @@ class Table(NamedTuple):
                 made[number] = float(cell) if cell.strip() else np.nan
             except ValueError:
                 raise FewstepError(
-                    f"Line {number + 2} of {self.path} holds {cell!r} in the column {name!r}, which is not a number. "
-                    f"Turn text into numbers, or leave the column out with --drop {name!r}."
+                    f"Line {self.lines[number]} of {self.path} holds {cell!r} in the column {name!r}, which is not a "
+                    "number. Turn text into numbers; a column can be left out of fit with --drop."
                 ) from None
         return made
 
@@ -60,16 +68,19 @@ def read_table(path: Path) -> Table:
     """A CSV file whose first line has the names of the columns."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if any(cell.strip() for cell in line)]
+            reader = csv.reader(file)
+            lines = [(reader.line_num, line) for line in reader if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise FewstepError(f"Cannot read {path}: {reason}.") from None
     if len(lines) < 2:
         raise FewstepError(f"{path} has {len(lines)} lines. A table needs a line of names and at least one row.")
-    names = [cell.strip() for cell in lines[0]]
+    names = [cell.strip() for cell in lines[0][1]]
     if len(set(names)) < len(names) or "" in names:
         raise FewstepError(f"The first line of {path} must name every column, each once. It is: {', '.join(names)}.")
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in lines[1:]:
         if len(line) != len(names):
             raise FewstepError(f"Line {number} of {path} has {len(line)} cells, the first line {len(names)}.")
-    return Table(path, {name: list(column) for name, column in zip(names, zip(*lines[1:], strict=True), strict=True)})
+    columns = zip(*(line for _, line in lines[1:]), strict=True)
+    named = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return Table(path, named, [number for number, _ in lines[1:]])

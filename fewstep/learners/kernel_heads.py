@@ -6,8 +6,9 @@ r"""Heads that learn a task in closed form from the features of its support: no 
 
 - `spectral`: first the directions of the features in which that kernel depends most on the support's labels (W*).
 
-The bandwidth is meta-learned. With one example a class `embedding` is a prototypical network whose distances have a
-learned scale; it starts as one, so that the features of a prototypical network can be used as they are.
+The bandwidth of `embedding` is meta-learned. With one example a class it is a prototypical network whose distances have
+a learned scale; it starts as one, so that the features of a prototypical network can be used as they are. `spectral`
+keeps that start, and looks for directions at the bandwidth of the support's mean distance.
 
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
@@ -18,12 +19,12 @@ from jaxtyping import Array, Float, Key
 
 from fewstep import losses
 from fewstep._episode import Batch
+from fewstep._kernels._kernel import gaussian, squared_distances
+from fewstep._kernels._measure import centre
+from fewstep._kernels._spectral import solve
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep.kernels._kernel import gaussian, squared_distances
-from fewstep.kernels._measure import centre
-from fewstep.kernels._spectral import solve
 from fewstep.learners._features import by_features, labelled
 from fewstep.learners.prototypes import prototypes
 
@@ -60,7 +61,7 @@ def spectral(network: Network, ways: int, loss: Loss = losses.cross_entropy) -> 
         labels = labelled(support, ways)
         features = features * (jnp.sum(labels, 1, keepdims=True) > 0)  # rows of no weight have no say
         width = jnp.asarray(min(2 * ways, features.shape[1]))
-        found = solve(features, centre(labels), _sigma(meta), width, None, features.shape[0])
+        found = solve(features, centre(labels), _mean_distance(features, labels), width, None, features.shape[0])
         return {"weight": found.weight, **_classes(features @ found.weight, labels, _sigma(meta))}
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
@@ -78,6 +79,11 @@ def _sigma(meta: Meta) -> Float[Array, ""]:
     return jnp.exp(meta["bandwidth"])
 
 
+def _mean_distance(rows: Float[Array, "rows d"], labels: Float[Array, "rows ways"]) -> Float[Array, ""]:
+    here = (jnp.sum(labels, 1) > 0).astype(rows.dtype)
+    return jnp.sqrt(here @ squared_distances(rows, rows) @ here) / jnp.maximum(jnp.sum(here), 1) + 1e-6
+
+
 def _classes(rows: Float[Array, "rows d"], labels: Float[Array, "rows ways"], sigma: Array) -> dict[str, Array]:
     """The support, and the share of each example in its class: one over the length of the class's sum."""
     squares = jnp.sum(labels * (gaussian(rows, rows, sigma) @ labels), 0)
@@ -91,4 +97,5 @@ def _logits(kept: dict[str, Array], features: Float[Array, "rows d"], sigma: Arr
     logs = jnp.where(shares > 0, near[:, None] + jnp.log(jnp.where(shares > 0, shares, 1)), -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, -1, keepdims=True))
     finite = jnp.where(jnp.isfinite(top), top, 0)
-    return jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
+    made = jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
+    return jnp.where(jnp.any(shares > 0, -1), made, jnp.finfo(made.dtype).min)  # a class without examples never wins

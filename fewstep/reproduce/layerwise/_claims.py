@@ -8,6 +8,7 @@ import numpy as np
 
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims
 from fewstep.reproduce._figure import Figure, style
+from fewstep.reproduce.layerwise._methods import WS
 from fewstep.reproduce.layerwise._sets import Entry
 
 SETS = ("random", "adversarial", "wine")
@@ -17,15 +18,14 @@ _LINES = {"dependence": "H*", "scatter": "Tr(S_w) / Tr(S_b)", "squares": "square
 Told = dict[str, Any]
 
 
-def measure(entry: Entry, seed: int) -> Told:
-    """All claims on one set."""
-    x, y, _ = entry.read()
-    ism = SpectralLayerClassifier(random_state=seed, calibrate=False).fit(x, y)
-    ws = KernelEmbeddingClassifier(random_state=seed, calibrate=False).fit(x, y)
-    rise = claims.rising(x, y, random_state=seed)
+def measure(name: str, entry: Entry, seed: int) -> Told:
+    """All claims on one set, with the authors' options for it."""
+    x, y = entry.read()
+    ism = SpectralLayerClassifier(random_state=seed, calibrate=False, balance=False).fit(x, y)
+    ws = KernelEmbeddingClassifier(random_state=seed, calibrate=False, **WS.get(name, {})).fit(x, y)
     some = np.random.default_rng(seed).permutation(len(x))[:_IMAGE_ROWS]
     return {
-        "rise": rise._asdict(),
+        "rise": claims.rise_of(ws)._asdict(),
         "slope_at_embedding": claims.slope_at_embedding(x, y, seed),
         "fixed_point": claims.fixed_point(ism, x, y),
         "penalty": [part._asdict() | {"weights": None} for part in claims.penalty(ism, x, y)],
@@ -50,7 +50,8 @@ def table(told: dict[str, Told]) -> tuple[list[str], list[list[str]]]:
 def _cells(found: Told) -> list[str]:
     rise, last = found["rise"], found["penalty"][-1]
     return [
-        " ".join(f"{value:.2f}" for value in rise["dependence"]), " ".join(map(str, rise["refused"])), rise["why"],
+        " ".join(f"{value:.2f}" for value in rise["dependence"]),
+        " ".join(map(str, [*rise["refused"], rise["refused_at_the_end"]])), rise["why"],
         f"{found['slope_at_embedding']['slope']:.2f}",
         " ".join(f"{part['residual']:.1g}" for part in found["fixed_point"]),
         f"{found['layers']['ism']} / {found['layers']['ws']}", f"{last['attraction']:.4g}, {last['penalty']:.4g}",
@@ -82,7 +83,42 @@ def figures(told: dict[str, Told]) -> list[Figure]:
         [partial(_lines, line, title, data) for line, title in _LINES.items()],
         ("set", "method", "layer", "what", "value"), data,
     )  # fmt: skip
-    return [lines, kernels]
+    return [lines, kernels, _of_claims(told)]
+
+
+def _of_claims(told: dict[str, Told]) -> Figure:
+    """Claims 1, 4, 5 and 6 in numbers of each layer."""
+    data = [
+        (name, what, n + 1, v) for name, f in told.items() for what, vs in _numbers(f).items() for n, v in enumerate(vs)
+    ]
+    titles = {
+        "refused": "Theorem 1: bandwidths refused for a layer of W_s", "residual": "Claim 5: residual at W*",
+        "penalty": "Claim 6: penalty over attraction at W*",
+    }  # fmt: skip
+    return Figure(
+        "claims", "What is not so by construction",
+        "Bandwidths that did not raise HSIC before one did; how far the weight is from its eigenvalue equation (the "
+        "dashed line is W_s, Claim 4); and the share of the attraction that the implicit penalty takes back.",
+        [partial(_claim, what, title, data, told) for what, title in titles.items()],
+        ("set", "what", "layer", "value"), data,
+    )  # fmt: skip
+
+
+def _numbers(found: Told) -> dict[str, list[float]]:
+    return {
+        "refused": found["rise"]["refused"], "residual": [part["residual"] for part in found["fixed_point"]],
+        "penalty": [part["penalty"] / part["attraction"] for part in found["penalty"]],
+    }  # fmt: skip
+
+
+def _claim(what: str, title: str, data: list[tuple[Any, ...]], told: dict[str, Told], ax: Any) -> None:
+    for number, name in enumerate(told):
+        mine = [row[2:] for row in data if row[:2] == (name, what)]
+        ax.plot(*zip(*mine, strict=True), label=name, marker="o", markersize=3, **style(number))
+        if what == "residual":
+            ax.axhline(told[name]["slope_at_embedding"]["residual"], linestyle="--", color=style(number)["color"])
+    ax.set(title=title, xlabel="layer", yscale="log" if what == "residual" else "linear")
+    ax.legend(fontsize=7)
 
 
 def _image(title: str, kernel: list[list[float]], ax: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import KFold
 
-from fewstep._errors import unknown
+from fewstep._errors import FewstepError, unknown
 from fewstep.reproduce import _folder
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.layerwise import _claims, _report
@@ -58,7 +58,7 @@ def reproduce(
     """Runs the table in a folder, or goes on with it; writes `result.json` and `report.html`."""
     known = entries()
     cells = _cells(known, scale)
-    identity = {"study": NAME, **scale._asdict()}
+    identity = {"study": NAME, **scale._asdict(), "sets": ", ".join(known)}
     del identity["only"]
     with _folder.held(identity, folder, resume=resume, overwrite=overwrite):
         begin, before = time.monotonic(), _folder.seconds(folder)
@@ -91,7 +91,7 @@ def _run_claims(folder: Path, known: dict[str, Entry], scale: Scale, say: Callab
     for name in _QUICK_SETS if scale.quick else _claims.SETS:
         if not (path := folder / "claims" / f"{name}.json").exists():
             say(f"{NAME}: the claims on {name}")
-            write_json(path, _claims.measure(known[name], scale.seed))
+            write_json(path, _claims.measure(name, known[name], scale.seed))
 
 
 def _claims_of(folder: Path, known: dict[str, Entry]) -> dict[str, Any]:
@@ -146,16 +146,17 @@ def _run_cell(folder: Path, table: Table, cell: Cell, scale: Scale, say: Callabl
 
 
 def _folds(folder: Path, table: Table, cell: Cell, scale: Scale) -> Iterator[Fold]:
+    if scale.folds > len(table.y):
+        raise FewstepError(f"--folds is {scale.folds} and {cell.set} has {len(table.y)} rows. Give at most as many.")
     codes = np.unique(table.y, return_inverse=True)[1]
     depths = [4] * scale.folds
     if cell.method.startswith("sgd"):  # as deep as the spectral network of the same fold
         ism = Cell(cell.set, "ism")
         depths = [told["layers"] for told in _run_cell(folder, table, ism, scale, lambda text: None)]
     cuts = KFold(scale.folds, shuffle=True, random_state=scale.seed).split(table.x)
-    for depth, (train, test) in zip(depths, cuts, strict=True):
-        yield Fold(
-            cell.set, table.x[train], codes[train], table.x[test], codes[test], scale.seed, depth, scale.epochs
-        )  # fmt: skip
+    for number, (depth, (train, test)) in enumerate(zip(depths, cuts, strict=True)):
+        seed = 1000 * scale.seed + number
+        yield Fold(cell.set, table.x[train], codes[train], table.x[test], codes[test], seed, depth, scale.epochs)
 
 
 def _told_of(say: Callable[[str], None], number: int, cells: int, cell: Cell) -> Callable[[str], None]:

@@ -38,7 +38,7 @@ def train(x: np.ndarray, codes: np.ndarray, depth: int, loss: Loss, seed: int, e
     key = jax.random.key(seed)
     params = _start(sizes, key)
     state = (params, optax.adam(RATE).init(params))
-    _epochs(state, x, codes, key, loss)  # compiles
+    jax.block_until_ready(_epochs(state, x, codes, key, loss))  # compiles
     losses: list[float] = []
     begin = time.perf_counter()
     while (why := _ends(losses, epochs)) is None:

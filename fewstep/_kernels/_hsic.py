@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fewstep.kernels._kernel import Held, Rows, gaussian, over_blocks, squared_distances
+from fewstep._kernels._kernel import Held, Rows, gaussian, over_blocks, squared_distances
 
 _GRID, _ROUNDS = 48, 20  # bandwidths looked at, and refinements of the best
 _GOLDEN = (5**0.5 - 1) / 2

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fewstep.kernels._hsic import Labels
-from fewstep.kernels._kernel import Rows, map_blocks, over_blocks, squared_distances
+from fewstep._kernels._hsic import Labels
+from fewstep._kernels._kernel import Rows, above_zero, map_blocks, over_blocks, squared_distances
 
 
 class Alignment(NamedTuple):
@@ -42,24 +42,29 @@ def alignment(kernel: Callable[[Rows, Rows], Array], x: Rows, labels: Labels, si
 
     squares, of_sums, total, crossed, both = over_blocks(part, (x, here, centred), size)
     count, inner, outer = jnp.sum(here), centred.T @ centred, labels.T @ labels
-    one_sided = jnp.sqrt((squares - of_sums / count) * jnp.sum(inner * outer))
-    two_sided = jnp.sqrt((squares - 2 * of_sums / count + (total / count) ** 2) * jnp.sum(inner * inner))
-    return Alignment(crossed / jnp.maximum(one_sided, 1e-300), both / jnp.maximum(two_sided, 1e-300))
+    one_sided = (squares - of_sums / count) * jnp.sum(inner * outer)
+    two_sided = (squares - 2 * of_sums / count + (total / count) ** 2) * jnp.sum(inner * inner)
+    most = squares * jnp.sum(outer**2)
+    return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
+
+
+def _cosine(product: Array, squares: Array, most: Array) -> Array:
+    """The product over the root of the squares, which are at most `most`; 0 where they are only rounding."""
+    there = squares > 1e3 * jnp.finfo(squares.dtype).eps * most
+    return jnp.where(there, product / jnp.sqrt(jnp.where(there, squares, 1)), 0)
 
 
 def linear_alignment(features: Rows, labels: Labels) -> Alignment:
     """Both alignments of the kernel that the products of the features are; nothing of n x n is made."""
     here = jnp.sum(labels, 1, keepdims=True)
-    count = jnp.sum(here)
-    own = features * here
-    apart = (own - jnp.sum(own, 0)[None] / count) * here
-    centred = centre(labels)
-    plain, between = own.T @ own, apart.T @ apart
-    inner = centred.T @ centred
-    one_sided = jnp.sqrt(jnp.sum(plain * between) * jnp.sum(inner * (labels.T @ labels)))
-    two_sided = jnp.sqrt(jnp.sum(between**2) * jnp.sum(inner**2))
+    own, centred = features * here, centre(labels)
+    sums = jnp.sum(own, 0)
+    plain, inner, outer = own.T @ own, centred.T @ centred, labels.T @ labels
+    between = plain - sums[:, None] * sums[None] / jnp.sum(here)
     crossed, both = jnp.sum((own.T @ centred) * (own.T @ labels)), jnp.sum((own.T @ centred) ** 2)
-    return Alignment(crossed / jnp.maximum(one_sided, 1e-300), both / jnp.maximum(two_sided, 1e-300))
+    most = jnp.sum(plain**2) * jnp.sum(outer**2)
+    one_sided, two_sided = jnp.sum(plain * between) * jnp.sum(inner * outer), jnp.sum(between**2) * jnp.sum(inner**2)
+    return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
 
 
 def centre(labels: Labels, *, balance: bool = False) -> Labels:
@@ -80,7 +85,7 @@ def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
         own = jnp.sum(sums * mine, 1) / jnp.maximum(jnp.sum(mine * counts[None], 1) - 1, 1)
         other = jnp.min(jnp.where((mine > 0) | (counts[None] == 0), jnp.inf, sums / jnp.maximum(counts[None], 1)), 1)
         alone = jnp.sum(mine * counts[None], 1) <= 1
-        worth = (other - own) / jnp.maximum(jnp.maximum(own, other), 1e-300)
+        worth = (other - own) / above_zero(jnp.maximum(own, other))
         return jnp.where(alone, 0, worth)
 
     return jnp.sum(map_blocks(part, (x, labels), size)) / jnp.sum(counts)

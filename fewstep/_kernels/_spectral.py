@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from fewstep.kernels._hsic import Labels
-from fewstep.kernels._kernel import Held, Rows, Waves, gaussian, over_blocks, random_features
+from fewstep._kernels._hsic import Labels
+from fewstep._kernels._kernel import Held, Rows, Waves, above_zero, gaussian, over_blocks, random_features
 
 TOLERANCE, ROUNDS = 0.01, 200  # of the eigenvalues, as in the authors' code
 RISE, PATIENCE = 1e-3, 4  # it ends, too, when the dependence has risen by no more than this in so many rounds
@@ -62,7 +62,7 @@ def solve(
         found, best = state
         made, dependence = matrix(found.weight)
         values, weight = _smallest(made, used)
-        change = jnp.linalg.norm(values - found.values) / jnp.maximum(jnp.linalg.norm(found.values), 1e-300)
+        change = jnp.linalg.norm(values - found.values) / above_zero(jnp.linalg.norm(found.values))
         return Found(weight, values, found.rounds + 1, change), _better(best, found.weight, dependence)
 
     values, weight = _smallest(_first(x, centred), used)
@@ -75,7 +75,7 @@ def _first(x: Rows, centred: Labels) -> Matrix:
     """Phi for a kernel of ones: Psi = Gamma, whose rows sum to 0. It has no more directions than classes; a little of
     the scatter of all rows chooses the others, where else rounding would."""
     sums, scatter = x.T @ centred, x.T @ x
-    little = 1e-6 * jnp.sum(sums**2) / jnp.maximum(jnp.trace(scatter), 1e-300)
+    little = 1e-6 * jnp.sum(sums**2) / above_zero(jnp.trace(scatter))
     return jnp.asarray(-(sums @ sums.T) - little * scatter)
 
 

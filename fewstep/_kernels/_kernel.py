@@ -26,6 +26,11 @@ class Waves(NamedTuple):
     phase: Float[Held, " features"]
 
 
+def above_zero(x: Array) -> Array:
+    """What can be divided by: at least the smallest normal number of its type."""
+    return jnp.maximum(x, jnp.finfo(x.dtype).tiny)
+
+
 def squared_distances(a: Rows, b: Float[Held, "others d"]) -> Float[Array, "rows others"]:
     """|a_i - b_j|^2, never below 0."""
     apart = jnp.sum(a * a, 1)[:, None] + jnp.sum(b * b, 1)[None] - 2 * a @ b.T
