@@ -39,6 +39,7 @@ from fewstep.layerwise.spectral import narrow
 
 KINDS = (SpectralLayerClassifier, KernelEmbeddingClassifier)
 both = pytest.mark.parametrize("kind", KINDS, ids=["spectral", "embedding"])
+first = pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)], ids=["1", "2"])
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +195,7 @@ class TestMathematics:
 
 
 class TestEstimators:
-    @both
+    @first
     def test_scikit_learns_own_checks(self, kind: Any) -> None:
         """In a process of its own: an estimator must take anything and check it in `fit`, which our strict types in
         tests do not allow."""
@@ -224,6 +225,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         surprise = -np.log(made[np.arange(len(made)), y[1::2]]).mean()
         assert surprise < 0.35  # of three classes, log 3 = 1.1 tells nothing
 
+    @pytest.mark.slow
     def test_the_exact_and_the_rough_way_agree(self) -> None:
         x, y = blobs(120)
         for kind in KINDS:
@@ -463,7 +465,7 @@ class TestClaims:
         assert sets.spiral()[0].shape == (1200, 2)
 
 
-@both
+@first
 def test_many_rows_fit_within_a_limit_of_memory(kind: Any) -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "layerwise_memory.py"
     method = "spectral" if kind is SpectralLayerClassifier else "embedding"
