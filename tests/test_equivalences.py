@@ -84,6 +84,7 @@ def test_anil_and_boil_together_move_what_maml_moves():
     assert_close(body | head, fast_after(rules.maml(0.1), 1), 1e-14)
 
 
+@pytest.mark.slow
 def test_fused_metric_equals_a_literal_one():
     """For a support larger and smaller than a layer, so that both forms of the literal one are met."""
     network = tanh_mlp((6, 4))

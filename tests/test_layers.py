@@ -181,6 +181,7 @@ shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 @settings(max_examples=40, deadline=None)
 @given(shape=shapes, data=st.data())
+@pytest.mark.slow
 def test_times_is_a_product_along_any_axes(shape, data):
     axes = tuple(data.draw(st.permutations(range(len(shape))))[: data.draw(st.integers(1, len(shape)))])
     width = int(np.prod([shape[axis] for axis in axes]))
@@ -218,6 +219,7 @@ def test_flatten_and_unflatten_are_inverse_for_any_pytree(tree):
     inputs=st.integers(1, 3),
     outputs=st.integers(1, 3),
 )
+@pytest.mark.slow
 def test_every_shape_of_perceptron_adapts(widths, shots, inputs, outputs):
     network = fewstep.networks.mlp(inputs, outputs, hidden=tuple(widths), std=0.5)
     each = learner(rules.mtnet(0.01), network)

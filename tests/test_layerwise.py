@@ -214,7 +214,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         assert int(count) > 50
         assert failed.strip() == "[]"
 
-    @both
+    @first
     def test_learns_wine(self, kind: Any) -> None:
         x, y = load_wine(return_X_y=True)
         model = kind(random_state=0, max_layers=4).fit(x[::2], y[::2])
@@ -233,6 +233,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
             rough = small(kind, max_layers=1, exact_rows=50, kernel_features=512).fit(x, y)
             assert np.mean(exact.predict(x) == rough.predict(x)) > 0.85
 
+    @pytest.mark.slow
     def test_blocks_change_nothing(self) -> None:
         x, y = blobs(130)
         for kind in KINDS:
@@ -256,6 +257,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         with pytest.raises(fewstep.FewstepError, match=r"layer=9, but this network has the layers 1 to"):
             model.transform(x, layer=9)
 
+    @pytest.mark.slow
     def test_accepted_layers_rise(self) -> None:
         x, y = sets.adversarial()
         model = KernelEmbeddingClassifier(smallest_bandwidth=0.001, max_layers=4, calibrate=False).fit(x, y)

@@ -49,6 +49,7 @@ def test_a_run_holds_what_it_promises(finished):
 
 
 @pytest.mark.parametrize("stops", [[7]])
+@pytest.mark.slow
 def test_raising_the_step_limit_gives_the_bits_of_one_run(finished, tmp_path, stops):
     for limit in [*stops, 24]:
         run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))

@@ -82,6 +82,7 @@ def test_a_validation_changes_no_type_that_would_compile_again():
     assert types(judge(before, SINE.data)[0]) == wanted
 
 
+@pytest.mark.slow
 def test_log_rows_are_means_over_their_steps():
     trained = fewstep.train(small(), SINE, steps=20, log_every=5, seed=[0, 1])
     assert [row.step for row in trained.log] == [5, 10, 15, 20]
