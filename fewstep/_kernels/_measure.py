@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from fewstep._kernels._hsic import Labels
@@ -65,6 +66,11 @@ def linear_alignment(features: Rows, labels: Labels) -> Alignment:
     most = jnp.sum(plain**2) * jnp.sum(outer**2)
     one_sided, two_sided = jnp.sum(plain * between) * jnp.sum(inner * outer), jnp.sum(between**2) * jnp.sum(inner**2)
     return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
+
+
+def one_hot(codes: np.ndarray) -> Labels:
+    """Labels from the numbers of the classes, in double precision."""
+    return np.eye(int(codes.max()) + 1)[codes]
 
 
 def centre(labels: Labels, *, balance: bool = False) -> Labels:

@@ -66,7 +66,11 @@ class Layerwise:
             import fewstep.layerwise  # noqa: F401
         except ImportError as error:
             raise FewstepError(f"{error}") from None
-        return self._fit() if self.action == "fit" else self._predict()
+        try:
+            return self._fit() if self.action == "fit" else self._predict()
+        except KeyboardInterrupt:
+            _show.error("Stopped; nothing was written. A fit begins anew; --folds 0 leaves out the cross-validation.")
+            return 130
 
     def _fit(self) -> int:
         from fewstep.layerwise.tables import read_table

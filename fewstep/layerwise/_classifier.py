@@ -1,5 +1,6 @@
 """What both networks share as scikit-learn estimators: checks, scaling, classes, probabilities, features."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +28,8 @@ class Fitted(NamedTuple):
     stopped: Stopped
 
 
-class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Abstract: a subclass names its parameters in `__init__`, checks them, learns a network, and applies it.
-
-    `_features(parts, x, count)` are the features of scaled rows after so many layers, `_scores_of(parts, x)` the score
-    of each class; `_arrays(parts)` and `_parts(arrays)` turn a network into named arrays and back.
-    """
+class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
+    """Abstract: a subclass names its parameters in `__init__`, checks them, learns a network, and applies it."""
 
     def _watch(self, number: int, record: Record) -> None:
         """Told of each layer when it is learned; may be replaced."""
@@ -104,24 +101,29 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         others = self._learn(X[~out], codes[~out], _generator(rng), options, _nobody)
         return temperature(self._scores_of(others.parts, X[out]), codes[out])
 
+    @abstractmethod
     def _options(self) -> Any:
         """The parameters, checked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _learn(self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: Any, watch: Watch) -> Fitted:
-        raise NotImplementedError
+        """Learns a network from scaled rows and the numbers of their classes."""
 
+    @abstractmethod
     def _features(self, parts: Any, x: np.ndarray, count: int) -> np.ndarray:
-        raise NotImplementedError
+        """The features of scaled rows after so many layers."""
 
+    @abstractmethod
     def _scores_of(self, parts: Any, x: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """The score of each class for scaled rows."""
 
+    @abstractmethod
     def _arrays(self, parts: Any) -> dict[str, np.ndarray]:
-        raise NotImplementedError
+        """The parts as named arrays."""
 
+    @abstractmethod
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> Any:
-        raise NotImplementedError
+        """The parts from named arrays."""
 
 
 def _nobody(number: int, record: Record) -> None:

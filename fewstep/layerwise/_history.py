@@ -43,10 +43,10 @@ def by_silhouette(history: list[Record], most: int) -> Stopped | None:
     return _at_most(history, most)
 
 
-def by_hsic(history: list[Record], most: int) -> Stopped | None:
-    """Above 0.95."""
+def by_hsic(history: list[Record], most: int, enough: float = 0.95) -> Stopped | None:
+    """The dependence is above `enough`."""
     now = history[-1].hsic
-    return Stopped(True, f"normalised HSIC {now:.3f} is above 0.95") if now > 0.95 else _at_most(history, most)
+    return Stopped(True, f"normalised HSIC {now:.3f} is above {enough:g}") if now > enough else _at_most(history, most)
 
 
 def _at_most(history: list[Record], most: int) -> Stopped | None:

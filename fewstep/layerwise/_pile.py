@@ -12,9 +12,8 @@ from fewstep._kernels._hsic import Labels, best_bandwidth
 from fewstep._kernels._kernel import Rows, Waves, draw_waves
 from fewstep._kernels._measure import centre, silhouette
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
-from fewstep.layerwise._history import Record, Stopped, Watch, by_silhouette
-from fewstep.layerwise._rows import Cut, block, cut, padded
-from fewstep.layerwise._stack import looks_at
+from fewstep.layerwise._history import Record, Stopped, Watch, by_hsic, by_silhouette
+from fewstep.layerwise._rows import Cut, hold
 
 START = 0.1  # the dependence that the first layer must pass, and the least bandwidth it starts from, as in the code
 
@@ -39,10 +38,7 @@ def pile(
     """Layers until the dependence is enough or no bandwidth raises it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
     across = max(x.shape[1], options.kernel_features if rough else rows)
-    parts = cut(rows, across, options.memory, x.dtype.itemsize)
-    labels, here = padded(labels, parts.rows), padded(x, parts.rows)
-    looks = looks_at(rng, rows, parts.rows, options.exact_rows)
-    parts = parts._replace(look=block(len(looks[1]), options.memory, x.dtype.itemsize))
+    here, labels, parts, looks = hold(x, labels, rng, across, options.exact_rows, options.memory)
     layers: list[Embedding] = []
     history: list[Record] = []
     wrong, least, start = np.zeros_like(labels), START, _start(here, labels, looks[0])
@@ -74,12 +70,7 @@ def _falling(start: float, options: Options) -> np.ndarray:
 def _stopped(history: list[Record], options: Options) -> Stopped | None:
     if options.stop == "silhouette":
         return by_silhouette(history, options.max_layers)
-    now = history[-1].hsic
-    if now > options.enough:
-        return Stopped(True, f"normalised HSIC {now:.3f} is above {options.enough:g}")
-    if len(history) >= options.max_layers:
-        return Stopped(False, f"max_layers={options.max_layers} reached")
-    return None
+    return by_hsic(history, options.max_layers, options.enough)
 
 
 @jax.jit

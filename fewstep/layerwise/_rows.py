@@ -1,10 +1,13 @@
 """How rows are held: padded, so that sets of nearly one size share a compiled program, and cut into blocks."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 STEP = 64
+BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
 _COPIES = 4  # arrays of the size of a block that are there at a time
 
 
@@ -14,6 +17,37 @@ class Cut(NamedTuple):
     rows: int
     size: int
     look: int = 0
+
+
+class Held(NamedTuple):
+    """Rows and one-hot labels with padding, how they are cut, and which rows stand for all: `few` for the bandwidth,
+    `some` for the kernel. Where there are too few, padding is among them, so that shapes stay."""
+
+    x: np.ndarray
+    labels: np.ndarray
+    parts: Cut
+    looks: tuple[np.ndarray, np.ndarray]
+
+
+def hold(
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, across: int, exact_rows: int, memory: float
+) -> Held:
+    """Makes rows ready, where a block is `across` numbers wide and some `exact_rows` may stand for all."""
+    parts = cut(len(x), across, memory, x.dtype.itemsize)
+    order = np.concatenate([rng.permutation(len(x)), np.arange(len(x), parts.rows)])
+    few, some = order[:BANDWIDTH_ROWS], order[:exact_rows]
+    parts = parts._replace(look=block(len(some), memory, x.dtype.itemsize))
+    return Held(padded(x, parts.rows), padded(labels, parts.rows), parts, (few, some))
+
+
+def through(
+    forward: Callable[[Any, Any, int], jax.Array], layers: list[Any], across: list[int], x: np.ndarray, memory: float
+) -> np.ndarray:
+    """Rows after all these layers, by blocks: `forward(layer, rows, size)` with `across` numbers a row."""
+    for layer, wide in zip(layers, across, strict=True):
+        parts = cut(len(x), wide, memory, x.dtype.itemsize)
+        x = np.asarray(forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
+    return x
 
 
 def cut(rows: int, across: int, megabytes: float, itemsize: int) -> Cut:

@@ -14,9 +14,7 @@ from fewstep._kernels._kernel import Held, Rows, Waves, draw_waves, random_featu
 from fewstep._kernels._measure import Alignment, centre, linear_alignment, silhouette
 from fewstep._kernels._spectral import Found, solve
 from fewstep.layerwise._history import STOPS, Record, Stopped, Watch
-from fewstep.layerwise._rows import Cut, block, cut, padded
-
-BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
+from fewstep.layerwise._rows import Cut, hold
 
 
 class Layer(NamedTuple):
@@ -72,10 +70,7 @@ def stack(
     """Layers until the rule ends it: the layers, their records, and why it ended."""
     rows, rough = len(x), len(x) > options.exact_rows
     across = max(x.shape[1], options.features) + (labels.shape[1] * options.kernel_features if rough else rows)
-    parts = cut(rows, across, options.memory, x.dtype.itemsize)
-    labels, here = padded(labels, parts.rows), padded(x, parts.rows)
-    looks = looks_at(rng, rows, parts.rows, options.exact_rows)
-    parts = parts._replace(look=block(len(looks[1]), options.memory, x.dtype.itemsize))
+    here, labels, parts, looks = hold(x, labels, rng, across, options.exact_rows, options.memory)
     layers: list[Layer] = []
     history: list[Record] = []
     stopped: Stopped | None = None
@@ -90,12 +85,6 @@ def stack(
         watch(len(history), history[-1])
         stopped = STOPS[options.stop](history, options.max_layers)
     return layers, history, stopped
-
-
-def looks_at(rng: np.random.Generator, rows: int, padded: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows for the bandwidth and for the silhouette; where there are too few, padding too, so that shapes stay."""
-    order = np.concatenate([rng.permutation(rows), np.arange(rows, padded)])
-    return order[:BANDWIDTH_ROWS], order[:most]
 
 
 @partial(jax.jit, static_argnames=("choice", "parts"))

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
-from fewstep._kernels._hsic import best_bandwidth, hsic
+from fewstep._kernels._hsic import Labels, best_bandwidth, hsic
 from fewstep._kernels._kernel import draw_waves, gaussian, random_features
-from fewstep._kernels._measure import alignment, centre, trace_ratio
+from fewstep._kernels._measure import alignment, centre, one_hot, trace_ratio
 from fewstep._kernels._spectral import matrix_of, residual
 from fewstep.layerwise._checks import targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
@@ -132,7 +133,7 @@ def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:
         return [_penalty(below, labels, layer, model.balance) for below, labels, layer in _spectral_layers(model, X, y)]
 
 
-def _penalty(below: jax.Array, labels: jax.Array, layer: Any, balance: bool) -> Penalty:
+def _penalty(below: jax.Array, labels: Labels, layer: Any, balance: bool) -> Penalty:
     centred, weight, square = centre(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
     seen = below @ weight
     hats = (centred @ centred.T) * gaussian(seen, seen, layer.sigma)
@@ -152,10 +153,8 @@ def _penalty(below: jax.Array, labels: jax.Array, layer: Any, balance: bool) -> 
 
 
 def _figures(features: np.ndarray, codes: np.ndarray) -> Figures:
-    from sklearn.linear_model import LogisticRegression
-
     with jax.enable_x64(True):
-        z, labels = jnp.asarray(features, jnp.float64), _one_hot(codes)
+        z, labels = jnp.asarray(features, jnp.float64), one_hot(codes)
         made, sigma = _kernel(features, codes)
         reached = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalised
         scatter = float(trace_ratio(z, labels))
@@ -172,7 +171,7 @@ def _kernel(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, jax.Ar
     """The Gaussian kernel at the bandwidth that makes most of it, and that."""
     with jax.enable_x64(True):
         z = jnp.asarray(features, jnp.float64)
-        sigma = best_bandwidth(z, centre(_one_hot(codes)))
+        sigma = best_bandwidth(z, centre(one_hot(codes)))
         return np.asarray(gaussian(z, z, sigma)), sigma
 
 
@@ -183,7 +182,7 @@ def _layers(model: LayerwiseClassifier, X: Any, y: Any) -> list[tuple[np.ndarray
 
 def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
     """Of each layer: what it was given, the labels, and the layer."""
-    labels = _one_hot(targets(y, len(X))[1])
+    labels = one_hot(targets(y, len(X))[1])
     given = [model._scaled(X), *(model.transform(X, layer=number) for number in range(1, model.n_layers_))]
     return [
         (jnp.asarray(below, jnp.float64), labels, layer)
@@ -191,12 +190,7 @@ def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
     ]
 
 
-def _standard(X: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+def _standard(X: Any, y: Any) -> tuple[jax.Array, Labels]:
     X = np.asarray(X, float)
     with jax.enable_x64(True):
-        return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), _one_hot(targets(y, len(X))[1])
-
-
-def _one_hot(codes: np.ndarray) -> jax.Array:
-    with jax.enable_x64(True):
-        return jnp.eye(int(codes.max()) + 1, dtype=jnp.float64)[codes]
+        return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), one_hot(targets(y, len(X))[1])

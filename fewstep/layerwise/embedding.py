@@ -20,7 +20,7 @@ from fewstep.layerwise._history import Watch
 from fewstep.layerwise._neighbours import Neighbours, votes
 from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of
 from fewstep.layerwise._pile import Options, pile
-from fewstep.layerwise._rows import cut, padded
+from fewstep.layerwise._rows import through
 from fewstep.layerwise._save import by_number, numbered
 
 _Parts = tuple[list[Embedding], Neighbours]
@@ -98,14 +98,14 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
     ) -> Fitted:
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
         layers, history, stopped = pile(X, labels, rng, options, watch)
-        neighbours = Neighbours(through(layers, X, options.memory), codes, min(int(self.n_neighbours), len(X)))
+        neighbours = Neighbours(_applied(layers, X, options.memory), codes, min(int(self.n_neighbours), len(X)))
         return Fitted((layers, neighbours), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
-        return through(parts[0][:count], x, self.memory)
+        return _applied(parts[0][:count], x, self.memory)
 
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
-        return votes(parts[1], through(parts[0], x, self.memory), len(self.classes_))
+        return votes(parts[1], _applied(parts[0], x, self.memory), len(self.classes_))
 
     def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
         layers, (rows, codes, count) = parts
@@ -122,12 +122,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         return layers, Neighbours(*votes)
 
 
-def through(layers: list[Embedding], x: np.ndarray, memory: float) -> np.ndarray:
-    """Rows after all these layers, by blocks."""
-    for layer in layers:
-        parts = cut(len(x), len(layer.shares), memory, x.dtype.itemsize)
-        x = np.asarray(_forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
-    return x
+def _applied(layers: list[Embedding], x: np.ndarray, memory: float) -> np.ndarray:
+    return through(_forward, layers, [len(layer.shares) for layer in layers], x, memory)
 
 
 _forward = jax.jit(forward, static_argnames="size")

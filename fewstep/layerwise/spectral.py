@@ -19,7 +19,7 @@ from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._history import Watch
 from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of, share
 from fewstep.layerwise._readout import Readout, nearest, read_out
-from fewstep.layerwise._rows import STEP, cut, padded
+from fewstep.layerwise._rows import STEP, through
 from fewstep.layerwise._save import by_number, numbered
 from fewstep.layerwise._stack import Choice, Layer, Options, forward, stack
 
@@ -32,11 +32,10 @@ class SpectralLayerClassifier(LayerwiseClassifier):
     **Parameters:** `max_layers`; `bandwidth` of the kernels, `"hsic"` chooses for each layer the one with the largest
     dependence on the labels, or a number; `n_features`, the random features of a layer; `width`, the share of the
     singular values that a layer's directions keep, or a whole number of directions; `balance`, whether small classes
-    count as much as large ones, which the authors do not do; `stop`, `"silhouette"` as in the
-    authors' code, or `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which
-    `kernel_features` random features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the
-    probabilities on a fifth of the rows, which takes a second training; `random_state`; `dtype`, `"float64"` or
-    `"float32"`.
+    count as much as large ones, which the authors do not do; `stop`, `"silhouette"` as in the authors' code, or
+    `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which `kernel_features` random
+    features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the
+    rows, which takes a second training; `random_state`; `dtype`, `"float64"` or `"float32"`.
 
     **After `fit`:** `history_`, a record for each layer; `converged_` and, in words, `stopped_`; `classes_`,
     `n_layers_`, `weights_`, `n_features_in_`.
@@ -99,13 +98,13 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         layers, history, stopped = stack(X if turn is None else X @ turn, labels, rng, options, watch)
         if turn is not None:
             layers[0] = layers[0]._replace(weight=turn @ layers[0].weight)
-        return Fitted((layers, read_out(through(layers, X, options.memory), labels)), history, stopped)
+        return Fitted((layers, read_out(_applied(layers, X, options.memory), labels)), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
-        return through(parts[0][:count], x, self.memory)
+        return _applied(parts[0][:count], x, self.memory)
 
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
-        return nearest(parts[1], through(parts[0], x, self.memory))
+        return nearest(parts[1], _applied(parts[0], x, self.memory))
 
     def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
         layers, readout = parts
@@ -120,12 +119,9 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         return layers, Readout(arrays["readout.weight"], arrays["readout.means"])
 
 
-def through(layers: list[Layer], x: np.ndarray, memory: float) -> np.ndarray:
-    """Rows after all these layers, by blocks."""
-    for layer in layers:
-        parts = cut(len(x), max(layer.weight.shape[0], layer.waves.phase.size), memory, x.dtype.itemsize)
-        x = np.asarray(_forward(layer, padded(x, parts.rows), parts.size))[: len(x)]
-    return x
+def _applied(layers: list[Layer], x: np.ndarray, memory: float) -> np.ndarray:
+    across = [max(layer.weight.shape[0], layer.waves.phase.size) for layer in layers]
+    return through(_forward, layers, across, x, memory)
 
 
 @partial(jax.jit, static_argnames="size")

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fewstep._kernels._hsic import best_bandwidth
 from fewstep._kernels._kernel import gaussian
-from fewstep._kernels._measure import alignment, centre, linear_alignment, scatter_ratio, trace_ratio
+from fewstep._kernels._measure import alignment, centre, linear_alignment, one_hot, scatter_ratio, trace_ratio
 
 NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")
 AUTHORS = ("H*", "MSE", "CE", "C", "T")
@@ -35,7 +35,7 @@ def ours(features: np.ndarray, codes: np.ndarray) -> dict[str, float]:
     """The measures in our definition."""
     codes = np.unique(codes, return_inverse=True)[1]  # a fold may lack a class
     with jax.enable_x64(True):
-        z, labels = jnp.asarray(features, jnp.float64), _one_hot(codes)
+        z, labels = jnp.asarray(features, jnp.float64), one_hot(codes)
         sigma = bandwidth(features, codes)
         both = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z))
         spread = float(jnp.mean(jnp.sum(jnp.square(z - jnp.mean(z, 0)[None]), 1)))
@@ -50,7 +50,7 @@ def bandwidth(features: np.ndarray, codes: np.ndarray) -> Any:
     some = np.random.default_rng(0).permutation(len(codes))[:_ROWS]
     codes = np.unique(codes, return_inverse=True)[1]
     with jax.enable_x64(True):
-        z, labels = jnp.asarray(features[some], jnp.float64), _one_hot(codes)[some]
+        z, labels = jnp.asarray(features[some], jnp.float64), one_hot(codes)[some]
         return _bandwidth(z, centre(labels))
 
 
@@ -67,7 +67,7 @@ def authors(
     """
     codes = np.unique(codes, return_inverse=True)[1]
     with jax.enable_x64(True):
-        labels, z = _one_hot(codes), jnp.asarray(features, jnp.float64)
+        labels, z = one_hot(codes), jnp.asarray(features, jnp.float64)
         if kernel is None:
             hsic = linear_alignment(z, labels).normalised
         else:
@@ -109,7 +109,3 @@ def _ratio(kernel: np.ndarray, codes: np.ndarray) -> float:
 def _within(features: np.ndarray, codes: np.ndarray, power: int = 1) -> float:
     means = np.stack([features[codes == code].mean(0) for code in range(codes.max() + 1)])
     return float(np.mean(np.sum(np.square(features - means[codes]) ** power, 1) ** (1 / power)))
-
-
-def _one_hot(codes: np.ndarray) -> jax.Array:
-    return jnp.eye(int(codes.max()) + 1, dtype=jnp.float64)[codes]

@@ -33,7 +33,7 @@ class Scale(NamedTuple):
 
     def describe(self) -> str:
         """The scale in words."""
-        size = f"{self.folds} folds, seed {self.seed}, at most {self.epochs:,} epochs of SGD"
+        size = f"{self.folds} folds, seed {self.seed}, at most {self.epochs:,} epochs"
         return size if self == Scale(seed=self.seed, only=self.only) else f"not the poster's size: {size}"
 
 
