@@ -3,7 +3,8 @@
 python benchmarks/layerwise_heads.py PROTOTYPES_RUN --mtnet omniglot-mtnet-5way --data-dir FOLDER
 
 The first is a run of prototypes; its features are used by all three heads as they are. MT-net is a run or the name of a
-model that comes with the package. The result goes to benchmarks/results/layerwise-heads.json.
+model that comes with the package. Tasks are made of characters that are test characters to both, so that no features
+have seen them. The result goes to benchmarks/results/layerwise-heads.json.
 """
 
 import dataclasses
@@ -17,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from fewstep import data, evaluate, learners, losses
+from fewstep import Tasks, data, evaluate, learners, losses
 from fewstep._learner import Learner
 from fewstep.learners.kernel_heads import START
 from fewstep.reproduce._run import made_with
 from fewstep.runs import Model, load
+from fewstep.tasks import images
 
 OUT = Path(__file__).parent / "results" / "layerwise-heads.json"
 HEADS = ("prototypes", "embedding", "spectral")
@@ -51,26 +53,44 @@ def main(options: Options) -> None:
     """Judges all, writes and prints the result."""
     data.look_in(options.data_dir)
     protos, mtnet = load(options.run), load(options.mtnet)
-    rows = []
+    unseen, rows = _unseen(protos, mtnet), []
+    print(f"{len(unseen.names)} characters that neither was trained or validated on", flush=True)
     for norm in ("transductive", "support"):
         for shots in options.shots:
+            tasks = images(unseen, shots, 5, ways=options.ways, rotate="episode", invert=True)
             network = protos.built.problem.network(None, norm)
             meta = {**protos.metas[0], "bandwidth": jnp.log(START)}
             for name in HEADS:
                 learner = getattr(learners, name)(network, options.ways)
-                rows.append(_judged(name, mtnet, learner, meta, shots, norm, 0, options))
+                rows.append(_judged(name, tasks, learner, meta, shots, norm, 0, options))
             learner = mtnet.built.make(options.ways, norm)
-            rows.append(_judged("mtnet", mtnet, learner, mtnet.metas[0], shots, norm, options.inner_steps, options))
+            rows.append(_judged("mtnet", tasks, learner, mtnet.metas[0], shots, norm, options.inner_steps, options))
             print(*(json.dumps(row) for row in rows[-4:]), sep="\n", flush=True)
     OUT.write_text(
-        json.dumps({"ways": options.ways, "n_tasks": options.n_tasks, "rows": rows, **made_with()}, indent=1) + "\n"
+        json.dumps(
+            {
+                "ways": options.ways,
+                "n_tasks": options.n_tasks,
+                "characters": len(unseen.names),
+                "rows": rows,
+                **made_with(),
+            },
+            indent=1,
+        )
+        + "\n"
     )
 
 
+def _unseen(*models: Model) -> data.ImageSet:
+    """The characters that are for the test in the split of every model."""
+    sets = [data.load("omniglot", "test", size=28, named=model.run.experiment.split) for model in models]
+    shared = set.intersection(*(set(each.names) for each in sets))
+    return sets[0].only(tuple(sorted(shared)))
+
+
 def _judged(
-    name: str, model: Model, learner: Learner, meta: Any, shots: int, norm: str, steps: int, options: Options
+    name: str, tasks: Tasks, learner: Learner, meta: Any, shots: int, norm: str, steps: int, options: Options
 ) -> dict[str, Any]:
-    tasks = model.built.problem.tasks(shots, 5, "test", options.ways)  # MT-net's, for all
     score = evaluate(learner, meta, tasks, losses.accuracy, steps=(steps,), n_tasks=options.n_tasks)[0]
     support, _ = tasks.sample(tasks.data, jax.random.key(0))
     adapt = jax.jit(lambda meta, support: learner.adapt(meta, jax.random.key(0), support, steps))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep.reproduce._figure import Figure, style, write_figure
+from fewstep.reproduce._report import made_by
 from fewstep.reproduce.layerwise import _claims
 from fewstep.reproduce.layerwise._measures import NAMES
 from fewstep.reproduce.layerwise._published import COLUMNS
@@ -47,10 +48,7 @@ def write(folder: Path, result: dict[str, Any], mark: str) -> Path:
         parts += [f"<p class=note>{html.escape(LEGENDS[name])}</p>"] if name in LEGENDS else []
     drawn = [*_figures(result["rows"]), *_claims.figures(result.get("claims", {}))]
     parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    parts.append(
-        f"<p class=note>Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}.</p>"
-    )
+    parts.append(made_by(result))
     write_text(folder / "report.html", page(TITLE, parts))
     return folder / "report.html"
 

@@ -18,12 +18,12 @@ from fewstep.reproduce.layerwise._sets import Entry, Table, entries
 from fewstep.reproduce.layerwise._sgd import EPOCHS
 from fewstep.runs.files import finite, read_json, write_json
 
-NAME = "layerwise"
+NAME, CLAIMS = "layerwise", "claims"
 _QUICK_SETS, _QUICK_METHODS = ("random", "wine"), ("ism", "ws", "svm")
 
 
 class Scale(NamedTuple):
-    """How much is run: folds of each cell, the most epochs of a network; `only` names sets, methods or cells."""
+    """How much is run: folds of each cell, the most epochs of a network; `only`: sets, methods, cells or claims."""
 
     folds: int = 10
     seed: int = 0
@@ -65,7 +65,7 @@ def reproduce(
         try:
             for number, cell in enumerate(cells):
                 _run_cell(folder, known[cell.set].read(), cell, scale, _told_of(say, number, len(cells), cell))
-            if not scale.only:
+            if not scale.only or CLAIMS in scale.only:
                 _run_claims(folder, known, scale, say)
         finally:
             _folder.note_seconds(identity, folder, before + time.monotonic() - begin)
@@ -115,7 +115,7 @@ def _all(known: dict[str, Entry]) -> list[Cell]:
 def _cells(known: dict[str, Entry], scale: Scale) -> list[Cell]:
     """The cells that were asked for, those that take long last."""
     cells = _all(known)
-    named = {word for cell in cells for word in (cell.set, cell.method, cell.name)}
+    named = {CLAIMS, *(word for cell in cells for word in (cell.set, cell.method, cell.name))}
     for asked in scale.only:
         if asked not in named:
             raise unknown(f"set, method or cell of {NAME}", asked, sorted(named))
