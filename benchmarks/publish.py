@@ -12,11 +12,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep.reproduce import HEAD, STUDIES, UNFINISHED, Scale, cost_table, layerwise, table_rows, unfinished_rows
+from fewstep.reproduce import (
+    HEAD,
+    STUDIES,
+    UNFINISHED,
+    Scale,
+    cost_table,
+    layerwise,
+    table_rows,
+    unfinished_rows,
+    universality,
+)
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md", ROOT / "docs" / "universality.md")
 
 
 def take(folder: Path) -> None:
@@ -24,6 +34,8 @@ def take(folder: Path) -> None:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     if result["name"] == layerwise.NAME:
         _check_layerwise(folder, result)
+    elif result["name"] == universality.NAME:
+        _check_universality(folder, result)
     else:
         _check(folder, result)
     home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
@@ -42,6 +54,12 @@ def _check_layerwise(folder: Path, result: dict[str, Any]) -> None:
         raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
     for told in result["claims"].values():
         del told["kernels"]
+
+
+def _check_universality(folder: Path, result: dict[str, Any]) -> None:
+    scale = universality.Scale(**result["scale"])
+    if scale._replace(targets=tuple(scale.targets)) != universality.Scale():
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
 
 
 def _check(folder: Path, result: dict[str, Any]) -> None:
@@ -64,6 +82,10 @@ def with_tables(page: str) -> str:
             page = _between(page, "layerwise ours", made["ours"])
             page = _between(page, "layerwise real", made.get("real", ""))
             page = _between(page, "layerwise claims", made.get("claims", ""))
+            continue
+        if result["name"] == universality.NAME:
+            text = _table(universality.HEAD, universality.table_rows(result["rows"]))
+            page = _between(page, universality.NAME, text + "\n\n" + _source(result))
             continue
         rows, name, under_way = result["rows"], result["name"], result.get("unfinished", [])
         page = _between(page, name, _table(HEAD, table_rows(rows)) + "\n\n" + _source(result))

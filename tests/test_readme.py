@@ -60,5 +60,5 @@ def test_commands_of_the_readme_exist():
     from fewstep.cli._main import COMMANDS
 
     used = re.findall(r"^fewstep (\w+) ", "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)), re.MULTILINE)
-    assert len(used) == 8
+    assert len(used) == 9
     assert set(used) <= set(COMMANDS)

@@ -9,7 +9,7 @@ import tyro
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.runs import evaluate_run, load
-from fewstep.runs.experiment import NO_HINT
+from fewstep.runs.experiment import NO_HINT, Pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Eval:
       fewstep eval runs/characters --ways 5 --shots 1 5 --inner-steps 3
       fewstep eval runs/characters --split validation --inner-steps 1 3 5 10
       fewstep eval omniglot-mtnet-5way
+      fewstep eval omniglot-mtnet-5way --shear 0.5
+      fewstep eval runs/x --amplitude 5 10
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
@@ -42,6 +44,16 @@ class Eval:
     """Classes of a task (default: as in training)."""
     split: Literal["test", "validation", "train"] = "test"
     """The classes of images that tasks are made of. What you choose by looking, choose on validation."""
+    amplitude: Annotated[Pair | None, NO_HINT] = None
+    """Other sine waves than in training: range of the amplitude (default: as in training)."""
+    frequency: Annotated[Pair | None, NO_HINT] = None
+    """Range of the frequency (default: as in training)."""
+    phase: Annotated[Pair | None, NO_HINT] = None
+    """Range of the phase (default: as in training)."""
+    shear: Annotated[float | None, NO_HINT] = None
+    """Shear images: 1 moves the upper edge by half a height (default: as in training)."""
+    zoom: Annotated[float | None, NO_HINT] = None
+    """Scale what is in the images: below 1 it is smaller (default: as in training)."""
     seed: int = 0
     """Seed of the tasks and the masks."""
     checkpoint: Literal["last", "best"] = "last"
@@ -62,9 +74,11 @@ class Eval:
         if self.inner_steps is not None and not model.built.steps:
             raise FewstepError(f"--inner-steps does not apply: {experiment.method} has none. Leave it out.")
         steps = (0, 1, 5) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
+        names = ("amplitude", "frequency", "phase", "shear", "zoom")
+        changes = {name: value for name in names if (value := getattr(self, name)) is not None}
         rows = evaluate_run(
             model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
-            ways=self.ways, split=self.split, seed=self.seed, say=_show.say,
+            ways=self.ways, split=self.split, seed=self.seed, say=_show.say, changes=changes,
         )  # fmt: skip
         if self.json:
             _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})

@@ -11,6 +11,7 @@ from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
 from fewstep.cli._reproduce_layerwise import run_layerwise
+from fewstep.cli._reproduce_universality import run_universality
 from fewstep.reproduce import (
     HEAD,
     STUDIES,
@@ -25,8 +26,12 @@ from fewstep.reproduce import (
 )
 from fewstep.runs.experiment import NO_HINT
 
-LAYERWISE = "layerwise"
-_NAMES = f"What to reproduce: {', '.join((*STUDIES, LAYERWISE))}."
+LAYERWISE, UNIVERSALITY = "layerwise", "universality"
+_ALL = (*STUDIES, LAYERWISE, UNIVERSALITY)
+_NAMES = f"What to reproduce: {', '.join(_ALL)}."
+_OF_STUDIES = ("seeds", "steps", "n_tasks", "budget", "shots", "images", "data_dir", "only")
+_OF_LAYERWISE = ("folds", "data_dir", "only")
+_OF_UNIVERSALITY = ("target", "bins", "examples")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Reproduce:
       fewstep reproduce omniglot --budget 30m --only mtnet-5way-1shot prototypes-1shot
       fewstep reproduce miniimagenet --images ~/miniimagenet
       fewstep reproduce layerwise --data-dir ~/data --only ism ws svm
+      fewstep reproduce universality --target ridge mine.py:learner --bins 8
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help=_NAMES)]
@@ -62,6 +68,13 @@ class Reproduce:
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     folds: Annotated[int | None, NO_HINT] = None
     """Folds of the cross-validation (layerwise only; default: 10, as in the poster)."""
+    target: Annotated[tuple[str, ...], NO_HINT] = ()
+    """Learners to express (universality only; default: nearest-neighbour ridge), or FILE.py:FUNCTION of yours, called
+    as function(x, y, x_star) with x of shape (examples, 1), y (examples, 1) and x_star (1,), all from -1 to 1."""
+    bins: Annotated[int | None, NO_HINT] = None
+    """Bins of x and of x* (universality only; default: 8)."""
+    examples: Annotated[int | None, NO_HINT] = None
+    """Examples that the step sees (universality only; default: 1; nearest-neighbour 2)."""
     quick: bool = False
     """A look in about a minute: one seed, few steps, marked as such in every output."""
     only: tuple[str, ...] = ()
@@ -76,12 +89,13 @@ class Reproduce:
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
+        if self.name not in _ALL:
+            raise unknown("reproduction", self.name, _ALL)
         if self.name == LAYERWISE:
             return self._layerwise()
-        if self.name not in STUDIES:
-            raise unknown("reproduction", self.name, (*STUDIES, LAYERWISE))
-        if self.folds is not None:
-            raise FewstepError(f"--folds does not apply: {self.name} is not cross-validated. Leave it out.")
+        if self.name == UNIVERSALITY:
+            return self._universality()
+        self._refuse_all_but(_OF_STUDIES)
         study = STUDIES[self.name]
         scale = self._scale(study)
         self._prepare(study)
@@ -108,14 +122,27 @@ class Reproduce:
 
     def _layerwise(self) -> int:
         """The poster's table: no tasks, but tables and folds."""
-        for name in ("seeds", "steps", "n_tasks", "budget", "shots", "images"):
-            if getattr(self, name):
-                raise FewstepError(f"--{name.replace('_', '-')} does not apply: {LAYERWISE} has folds. Leave it out.")
+        self._refuse_all_but(_OF_LAYERWISE)
         return run_layerwise(
             self.out or Path("runs") / f"reproduce-{LAYERWISE}{'-quick' if self.quick else ''}", data_dir=self.data_dir,
             quick=self.quick, seed=self.seed, folds=self.folds, only=self.only, resume=self.resume,
             overwrite=self.overwrite, as_json=self.json,
         )  # fmt: skip
+
+    def _universality(self) -> int:
+        """The construction: no training, but a network made by hand."""
+        self._refuse_all_but(_OF_UNIVERSALITY)
+        return run_universality(
+            self.out or Path("runs") / f"reproduce-{UNIVERSALITY}{'-quick' if self.quick else ''}", self.target,
+            self.bins, self.examples, seed=self.seed, quick=self.quick, resume=self.resume, overwrite=self.overwrite,
+            as_json=self.json,
+        )  # fmt: skip
+
+    def _refuse_all_but(self, taken: tuple[str, ...]) -> None:
+        """Refuses options that only other reproductions take."""
+        for name in {*_OF_STUDIES, *_OF_LAYERWISE, *_OF_UNIVERSALITY} - set(taken):
+            if getattr(self, name) not in (None, ()):
+                raise FewstepError(f"--{name.replace('_', '-')} does not apply to {self.name}. Leave it out.")
 
     def _prepare(self, study: Study) -> None:
         """Says where the images are, and refuses what only studies of images take."""

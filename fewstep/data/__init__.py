@@ -16,3 +16,4 @@ from fewstep.data._sources import check as check
 from fewstep.data._sources import find as find
 from fewstep.data._sources import get as get
 from fewstep.data._sources import source as source
+from fewstep.data._warp import warped as warped

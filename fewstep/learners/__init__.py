@@ -1,10 +1,18 @@
 """Learners without an inner gradient, and baselines: by name as on the command line."""
 
+from fewstep.learners._sequence import Sizes as Sizes
+from fewstep.learners._sequence import nothing_but_x as nothing_but_x
 from fewstep.learners.kernel_heads import embedding as embedding
 from fewstep.learners.kernel_heads import spectral as spectral
 from fewstep.learners.matching import matching as matching
+from fewstep.learners.metanet import metanet as metanet
 from fewstep.learners.pretrained import finetune as finetune
 from fewstep.learners.pretrained import neighbour as neighbour
 from fewstep.learners.prototypes import prototypes as prototypes
+from fewstep.learners.recurrent import recurrent as recurrent
+from fewstep.learners.snail import IMAGES as IMAGES
+from fewstep.learners.snail import snail as snail
 
-LEARNERS = ("prototypes", "matching", "embedding", "spectral", "neighbour", "finetune")
+OF_CLASSES = ("prototypes", "matching", "embedding", "spectral", "neighbour", "finetune")
+READERS = ("snail", "metanet", "recurrent")  # they read examples of any kind
+LEARNERS = (*OF_CLASSES, *READERS)

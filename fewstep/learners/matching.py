@@ -8,6 +8,8 @@ one that attends to the support a few times.
 Reference: Vinyals, Blundell, Lillicrap, Kavukcuoglu & Wierstra, Matching Networks for One Shot Learning, NeurIPS 2016.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -17,6 +19,7 @@ from fewstep._episode import Batch
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
+from fewstep.learners import _dense
 from fewstep.learners._features import by_features, labelled, nothing, unit
 
 _READS = 5
@@ -40,7 +43,7 @@ def matching(
         names, width = ("forward", "backward", "attention"), full_context
         keys = jax.random.split(key, len(names))
         inputs = {"forward": width, "backward": width, "attention": 2 * width}
-        return {"context": {n: _cell(k, inputs[n] + width, width) for n, k in zip(names, keys, strict=True)}}
+        return {"context": {n: _dense.cell(k, inputs[n], width) for n, k in zip(names, keys, strict=True)}}
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         if full_context is not None:
@@ -58,28 +61,9 @@ def matching(
     return by_features(network, loss, init if full_context else nothing, keep, compare)
 
 
-def _cell(key: Key[Array, ""], inputs: int, width: int) -> dict[str, Array]:
-    return {"kernel": jax.random.normal(key, (inputs, 4 * width)) / inputs**0.5, "bias": jnp.zeros(4 * width)}
-
-
-def _lstm(cell: dict[str, Array], x: Array, hidden: Array, memory: Array) -> tuple[Array, Array]:
-    gates = jnp.concatenate([x, hidden]) @ cell["kernel"] + cell["bias"]
-    let, forget, out, new = jnp.split(gates, 4)
-    memory = jax.nn.sigmoid(forget + 1) * memory + jax.nn.sigmoid(let) * jnp.tanh(new)
-    return jax.nn.sigmoid(out) * jnp.tanh(memory), memory
-
-
 def _in_both_directions(context: Meta, features: Float[Array, "rows d"]) -> Float[Array, "rows d"]:
     """`g(x_i) = forward_i + backward_i + x_i`, read over the support in its order and against it."""
-    zero = jnp.zeros(features.shape[1], features.dtype)
-
-    def read(cell: dict[str, Array], rows: Array) -> Array:
-        def step(carry: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], Array]:
-            carry = _lstm(cell, row, *carry)
-            return carry, carry[0]
-
-        return jax.lax.scan(step, (zero, zero), rows)[1]
-
+    read = partial(_dense.read, width=features.shape[1])
     return features + read(context["forward"], features) + read(context["backward"], features[::-1])[::-1]
 
 
@@ -90,5 +74,5 @@ def _attending(cell: dict[str, Array], feature: Float[Array, " d"], kept: dict[s
     for _ in range(_READS):
         attention = jax.nn.softmax(jnp.where(there, kept["features"] @ (hidden + feature), -jnp.inf))
         read = attention @ kept["features"]
-        hidden, memory = _lstm(cell, jnp.concatenate([feature, read]), hidden, memory)
+        hidden, memory = _dense.lstm(cell, jnp.concatenate([feature, read]), hidden, memory)
     return hidden + feature

@@ -20,16 +20,19 @@ def mlp(
     *,
     hidden: tuple[int, ...] = (40, 40),
     activation: Callable[[Array], Array] = jax.nn.relu,
-    std: float = 0.01,
+    std: float | None = 0.01,
+    bias_inputs: int = 0,
 ) -> Network:
     """A perceptron `inputs -> hidden -> outputs`: in each layer kernel and bias, a metric if there is one, activation.
 
     **Arguments:** sizes; the `activation` after all layers but the last; `std` of the normal distribution, cut at two
-    deviations, that kernels start from (biases start at 0).
+    deviations, that kernels start from, or nothing for that of He, which deep networks need (biases start at 0);
+    `bias_inputs`, how many learned numbers the first layer gets beside x: adapting them moves its bias further than
+    adapting the bias does (a bias transformation).
 
     **Returns:** a `Network` that applies a metric in the cheaper of its two forms.
     """
-    sizes = (inputs, *hidden, outputs)
+    sizes = (inputs + bias_inputs, *hidden, outputs)
     if min(sizes) < 1:
         raise FewstepError(f"The layer sizes are {sizes}. Each must be at least 1.")
     names = [f"dense_{number}" for number in range(len(sizes) - 1)]
@@ -37,14 +40,19 @@ def mlp(
     def init(key: Key[Array, ""]) -> Params:
         keys = jax.random.split(key, len(names))
         shapes = itertools.pairwise(sizes)
+        size = lambda shape: (2 / shape[0]) ** 0.5 if std is None else std
         kernels = [
-            std * jax.random.truncated_normal(k, -2.0, 2.0, shape) for k, shape in zip(keys, shapes, strict=True)
+            size(shape) * jax.random.truncated_normal(k, -2.0, 2.0, shape)
+            for k, shape in zip(keys, shapes, strict=True)
         ]
-        return {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
+        made = {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
+        return made | ({"beside": {"x": jnp.zeros(bias_inputs)}} if bias_inputs else {})
 
     def apply(params: Params, state: Any, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
         if x.ndim != 2 or x.shape[1] != inputs:
             raise FewstepError(f"x has shape {x.shape}; this network takes rows of {inputs} numbers: (rows, {inputs}).")
+        if bias_inputs:
+            x = jnp.concatenate([x, jnp.broadcast_to(params["beside"]["x"], (x.shape[0], bias_inputs))], axis=1)
         for name in names[:-1]:
             x = activation(dense(params[name], x))
         return dense(params[names[-1]], x), state
@@ -53,7 +61,8 @@ def mlp(
         Layer(name, width, (Leaf(f"{name}/kernel", (1,)), Leaf(f"{name}/bias", (0,))), literal=True)
         for name, width in zip(names, sizes[1:], strict=True)
     )
-    return Network(init, apply, layers)
+    beside = Layer("beside", bias_inputs, (Leaf("beside/x", (0,)),), skip="an input, not a layer")
+    return Network(init, apply, (beside, *layers) if bias_inputs else layers)
 
 
 def dense(layer: dict[str, Array], x: Shaped[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:

@@ -1,8 +1,12 @@
 """Published results, each as one command: the paper's table beside ours."""
 
+from fewstep.reproduce import depth as depth
+from fewstep.reproduce import more_steps as more_steps
 from fewstep.reproduce import omniglot as omniglot
+from fewstep.reproduce import out_of_range as out_of_range
 from fewstep.reproduce import photographs as photographs
 from fewstep.reproduce import polynomial as polynomial
+from fewstep.reproduce import random_start as random_start
 from fewstep.reproduce import sinusoid as sinusoid
 from fewstep.reproduce import step_size as step_size
 from fewstep.reproduce._report import HEAD as HEAD
@@ -21,6 +25,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
-        photographs.MINI_STUDY,
+        photographs.MINI_STUDY, more_steps.STUDY, depth.STUDY, random_start.STUDY,
+        out_of_range.STUDY,
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -145,7 +146,13 @@ def _note_time(path: Path, step: int, seconds: float) -> None:
 
 def _judge(cell: Cell, path: Path, n_tasks: int, say: Callable[[str], None], *, diverged: bool) -> Judged:
     if diverged:
-        lost: Judged = {"diverged_seeds": cell.experiment.seeds, "errors": [], "curves": [], "inside": []}
+        lost: Judged = {
+            "diverged_seeds": cell.experiment.seeds,
+            "errors": [],
+            "elsewhere": {},
+            "curves": [],
+            "inside": [],
+        }
         lost |= {"times": times(path), "episodes": []}
         return lost | {"training": _training(open_run(path))}
     model = load(path)
@@ -155,12 +162,15 @@ def _judge(cell: Cell, path: Path, n_tasks: int, say: Callable[[str], None], *, 
     others = tuple(number for number in cell.shots if number != cell.experiment.shots)
     if others:
         errors += evaluate_run(model, shots=others, steps=(1,), n_tasks=n_tasks)
+    size: dict[str, Any] = {"shots": (cell.experiment.shots,), "steps": cell.steps, "n_tasks": n_tasks}
+    adapts = model.built.rule is not None and not cell.experiment.conditioned
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
+        "elsewhere": {name: evaluate_run(model, **size, changes=changes) for name, changes in cell.elsewhere},
         "training": _training(model.run),
-        "curves": _curves(model) if model.whole else [],
-        "inside": [_inside(model, seed) for seed in model.whole],
+        "curves": _curves(model) if model.whole and adapts else [],
+        "inside": [_inside(model, seed) for seed in model.whole] if adapts else [],
     }
 
 

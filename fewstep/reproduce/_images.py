@@ -30,10 +30,23 @@ def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], No
         errors += evaluate_run(
             model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries, say=say,
         )  # fmt: skip
-    ways, shots, _ = cell.tests[0]
+    ways, shots, queries = cell.tests[0]
+    size: dict[str, Any] = {
+        "shots": (shots,),
+        "steps": cell.steps,
+        "n_tasks": n_tasks,
+        "ways": ways,
+        "queries": queries,
+    }
+    elsewhere = {}
+    for name, changes in cell.elsewhere:
+        say(f"{cell.name}: {name}")
+        elsewhere[name] = evaluate_run(model, **size, changes=changes)
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
+        "elsewhere": elsewhere,
+        "seen": evaluate_run(model, **size, on="support") if cell.seen_too else [],
         "episodes": example_episodes(model, ways, shots, cell.steps_at_test[0]) if model.whole else [],
     }
 

@@ -37,11 +37,16 @@ def write_report(
     for name, text in pages.items():
         write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
         parts.append(f'<p><a href="{name}.html">{html.escape(name.capitalize())}</a></p>')
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
-    parts.append(f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>")
+    parts.append(made_by(result))
     write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), parts))
     return folder / "report.html"
+
+
+def made_by(result: dict[str, Any]) -> str:
+    """The last line of a report: command, versions and commit."""
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    made = f"Made by <code>{html.escape(result['command'])}</code> with {html.escape(versions)}"
+    return f"<p class=note>{made}, commit {html.escape(str(result['commit'] or 'unknown'))}.</p>"
 
 
 HEAD = ["method", "setting", "ours", "std", "paper", ""]

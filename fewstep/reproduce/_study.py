@@ -64,7 +64,8 @@ class Cell(NamedTuple):
 
     It is judged after each of `steps` with the shots of its training, and after one step with the other `shots`; a cell
     of images at the ways, shots and queries of each of its `tests`, its rows after `steps_at_test`, the paper's
-    number first.
+    number first. `elsewhere` are other tasks that it is tested on too: what differs from its own, by a name;
+    `seen_too`: it is judged on the support as well.
     """
 
     name: str
@@ -75,6 +76,8 @@ class Cell(NamedTuple):
     shots: tuple[int, ...] = ()
     ours: bool = False
     tests: tuple[tuple[int, int, int], ...] = ()
+    elsewhere: tuple[tuple[str, dict[str, Any]], ...] = ()
+    seen_too: bool = False
     steps_at_test: tuple[int, ...] = (0,)
 
 

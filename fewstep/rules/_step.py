@@ -11,7 +11,7 @@ from fewstep._errors import FewstepError
 from fewstep._rule import Rule, Stage, link
 
 
-def sgd(lr: float) -> Rule:
+def sgd(lr: float | Array) -> Rule:
     r"""Gradient descent with a fixed step size: `fast - lr * gradient`.
 
     **Arguments:** `lr`, the step size, not negative.
@@ -42,7 +42,7 @@ def optimiser(transformation: optax.GradientTransformation) -> Rule:
     return link("optimiser", Stage.OPTIMISE, update=update)
 
 
-def step(inner: float | optax.GradientTransformation) -> Rule:
+def step(inner: float | Array | optax.GradientTransformation) -> Rule:
     """`sgd` for a number, `optimiser` for an optax transformation."""
     return optimiser(inner) if isinstance(inner, optax.GradientTransformation) else sgd(inner)
 

@@ -6,12 +6,13 @@ Reference: Finn, Abbeel & Levine, Model-Agnostic Meta-Learning for Fast Adaptati
 """
 
 import optax
+from jaxtyping import Array
 
 from fewstep._rule import Rule, chain
 from fewstep.rules._step import step
 
 
-def maml(inner: float | optax.GradientTransformation = 0.01) -> Rule:
+def maml(inner: float | Array | optax.GradientTransformation = 0.01) -> Rule:
     """The rule of MAML. `inner` is the step size, or an optax transformation.
 
     Example::

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.learners import LEARNERS
+from fewstep.learners import LEARNERS, OF_CLASSES
 from fewstep.rules import RULES
 from fewstep.tasks import IMAGES, TASKS
 
@@ -41,7 +41,7 @@ class Experiment:
     """Outer steps in all (default: 60000; images: 40000). Raise it to train a finished run further, if its schedule is
     constant."""
     meta_batch: Annotated[int, NO_HINT] = AUTO
-    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; learners without inner gradient: 2)."""
+    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; prototypes and their like: 2)."""
 
     shots: Annotated[int, NO_HINT] = AUTO
     """Points of a task that are learned from, images a class (default: 10; images: 1)."""
@@ -49,6 +49,8 @@ class Experiment:
     """Points of a task that judge what was learned, images a class (default: 10; images: 5; omniglot: 1)."""
     hidden: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Widths of the perceptron's hidden layers (default: 40 40)."""
+    bias_inputs: Annotated[int | None, NO_HINT] = None
+    """Learned numbers that the perceptron gets beside its input, adapted like its weights (default: 0)."""
 
     inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on each task in training (default: 1; reptile: 5)."""
@@ -106,6 +108,11 @@ class Experiment:
     """Order of a polynomial (default: 2)."""
     coefficient: Annotated[Pair | None, NO_HINT] = None
     """Range of a polynomial's coefficients (default: -1 1)."""
+    divisor: Annotated[float | None, NO_HINT] = None
+    """What a polynomial's x is divided by (default: 2)."""
+    conditioned: bool = False
+    """Tell the network which curve it is: what was drawn for it stands beside x. With --inner-steps 0, a network that
+    needs not learn the task."""
 
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task of images (default: 5)."""
@@ -116,6 +123,10 @@ class Experiment:
     rotate: Annotated[Literal["none", "episode", "classes"] | None, NO_HINT] = None
     """Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each (default:
     none; omniglot: episode)."""
+    shear: Annotated[float | None, NO_HINT] = None
+    """Shear images: 1 moves the upper edge by half a height (default: not at all)."""
+    zoom: Annotated[float | None, NO_HINT] = None
+    """Scale what is in the images: below 1 it is smaller (default: not at all)."""
     split: Annotated[str | None, NO_HINT] = None
     """Which of the named splits into training, validation and test classes (default for omniglot: vinyals)."""
     split_seed: Annotated[int | None, NO_HINT] = None
@@ -136,7 +147,8 @@ class Experiment:
     adapt_norm: bool = False
     """Adapt shift and scale of the normalisations to a task too; else they are meta-learned only."""
     start: Annotated[Literal["he", "paper"] | None, NO_HINT] = None
-    """First weights of the convolutions: as of He with a small last layer, or as in the MT-net code (default: he)."""
+    """First weights: as of He, or as in the MT-net code, which is small (default: paper; images: he, with a small last
+    layer)."""
     full_context: bool = False
     """Full-context embeddings in matching networks."""
     classes: Annotated[dict[str, tuple[str, ...]] | None, tyro.conf.Suppress] = None
@@ -149,7 +161,8 @@ class Experiment:
         least = {
             "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
             "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
-            "patience": 1, "order": 0, "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
+            "patience": 1, "order": 0, "bias_inputs": 0,
+            "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
             "blocks": 1,
         }  # fmt: skip
         for name, low in least.items():
@@ -170,7 +183,7 @@ class Experiment:
 
     def _sizes(self) -> dict[str, int]:
         sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
-        return sizes | ({"meta_batch": 2} if self.method in LEARNERS else {})
+        return sizes | ({"meta_batch": 2} if self.method in OF_CLASSES else {})
 
     def to_json(self) -> str:
         """The experiment as indented JSON."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fewstep import learners, rules
+from fewstep import learners, losses, rules
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
@@ -31,6 +31,8 @@ def make_learner(
     if rule is not None:
         network = _narrow(problem.network(trained_ways(experiment), norm), trained_ways(experiment), ways)
         return gradient_learner(network, rule, problem.loss, steps=steps, remat=experiment.remat)
+    if experiment.method in learners.READERS:
+        return _reader(experiment, problem, ways, norm)
     assert ways is not None
     features = problem.network(None, norm)
     if experiment.method in ("prototypes", "embedding", "spectral"):
@@ -43,6 +45,19 @@ def make_learner(
         return learners.neighbour(classifier, features, ways)
     lr = 0.1 if experiment.inner_lr is None else experiment.inner_lr
     return learners.finetune(classifier, problem.network(ways, norm), rules.maml(lr))
+
+
+def _reader(experiment: Experiment, problem: Problem, ways: int | None, norm: str | None) -> Learner:
+    """A learner that reads a task's examples: of images by their features, of curves as they are."""
+    made, longest = getattr(learners, experiment.method), experiment.shots * (ways or 1) + 1
+    if ways is not None:
+        features = problem.network(None, norm)
+        sizes = learners.Sizes(_width(features, problem.image), ways, classes=True)
+        more = {"longest": longest, "blocks": learners.IMAGES} if experiment.method == "snail" else {}
+        return made(features, sizes, losses.cross_entropy, **more)
+    inputs, outputs = problem.widths
+    more = {"longest": longest} if experiment.method == "snail" else {}
+    return made(learners.nothing_but_x(inputs), learners.Sizes(inputs, outputs, classes=False), **more)
 
 
 def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
@@ -59,8 +74,10 @@ def trained_ways(experiment: Experiment) -> int | None:
 
 def refuse_for_learners(experiment: Experiment) -> None:
     """Raises when an option of rules is given to a learner that has no inner gradient."""
-    if not experiment.has_images:
+    if not experiment.has_images and experiment.method not in learners.READERS:
         raise FewstepError(f"{experiment.method} needs classes of images, and {experiment.tasks} has none.")
+    if experiment.hidden is not None:
+        raise FewstepError(f"--hidden does not apply to {experiment.method}, which is no perceptron. Leave it out.")
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
         value = getattr(experiment, name)

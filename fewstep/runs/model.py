@@ -10,13 +10,14 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fewstep._episode import Batch, Tasks
+from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarise
 from fewstep._learner import Learner
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.learners import trained_ways
+from fewstep.runs.problem import problem
 from fewstep.runs.run import Run, open_run
 from fewstep.runs.shipped import read_about, read_meta, shipped
 
@@ -98,13 +99,17 @@ def evaluate_run(
     split: str = "test",
     seed: int = 0,
     say: Callable[[str], None] = lambda message: None,
+    changes: dict[str, Any] | None = None,
+    on: Literal["query", "support"] = "query",
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks.
 
     **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training; `split`:
     the classes that tasks are made of; what is chosen by looking is chosen on `validation`. Images are judged
     twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
-    support, and `say` is told of each. A learner without inner steps is judged once.
+    support, and `say` is told of each. A learner without inner steps is judged once. `changes` to the experiment make
+    other tasks than those it was trained on: `{"amplitude": (5.0, 10.0)}`. `on="support"` judges what was learned on
+    what it was learned from.
     """
     _check(shots, steps)
     _check_sizes(ways, queries)
@@ -114,11 +119,13 @@ def evaluate_run(
         raise FewstepError(f"--split {split} does not apply: {experiment.tasks} is drawn anew each time. Leave it out.")
     queries = queries or (experiment.queries if images else 10)
     steps = steps if model.built.steps else (0,)
+    asked_tasks = problem(dataclasses.replace(experiment, **changes)) if changes else model.built.problem
     rows = []
     for turn, (norm, number) in enumerate(itertools.product(norms, shots)):
         if images:
             say(f"Judging {turn + 1} of {len(norms) * len(shots)}: {asked}-way {number}-shot, norm {norm}.")
-        tasks = model.built.problem.tasks(number, queries, split, ways)
+        tasks = asked_tasks.tasks(number, queries, split, ways)
+        tasks = _on_support(tasks) if on == "support" else tasks
         values = _values(model, model.built.make(asked, norm), tasks, steps=steps, n_tasks=n_tasks, seed=seed)
         kind = {"ways": asked, "queries": queries, "norm": norm, "transductive": norm == "transductive"}
         rows += [
@@ -126,6 +133,14 @@ def evaluate_run(
             for i, count in enumerate(steps)
         ]
     return rows
+
+
+def _on_support(tasks: Tasks) -> Tasks:
+    def sample(data: Any, key: jax.Array) -> Episode:
+        support = tasks.sample(data, key).support
+        return Episode(support, support)
+
+    return Tasks(tasks.data, sample)
 
 
 def _values(model: Model, learner: Learner, tasks: Tasks, **sizes: Any) -> np.ndarray:

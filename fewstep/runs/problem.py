@@ -15,13 +15,13 @@ from fewstep._network import Network
 from fewstep.runs.experiment import Experiment, option
 from fewstep.tasks import IMAGES, TASKS, all_classes, images
 
-_CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient")
-_OF_CURVES = (*_CURVES, "hidden")
+_CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient", "divisor", "conditioned")
+_OF_CURVES = (*_CURVES, "hidden", "bias_inputs")
 _OF_IMAGES = (
     "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "blocks", "down",
-    "head", "norm", "norm_scale",
-    "adapt_norm", "start",
+    "shear", "zoom", "head", "norm", "norm_scale", "adapt_norm",
 )  # fmt: skip
+_OWN_SIZES = {"omniglot": 105}
 _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
 
 
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     batches of all training classes, `n_classes` how many these are; `network(outputs, norm)` fits the tasks
     (`outputs=None`: its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower
     for better; `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of
-    one.
+    one, or `widths` the numbers of a row of x and of y.
     """
 
     tasks: Callable[..., Tasks]
@@ -45,6 +45,7 @@ class Problem(NamedTuple):
     n_classes: Callable[[], int] = lambda: 0
     norms: tuple[str | None, ...] = (None,)
     image: tuple[int, ...] = ()
+    widths: tuple[int, int] = (0, 0)
 
 
 def problem(experiment: Experiment) -> Problem:
@@ -67,7 +68,7 @@ def _refuse(experiment: Experiment, names: tuple[str, ...], why: str) -> None:
 
 def _curves(experiment: Experiment) -> Problem:
     factory = TASKS[experiment.tasks]
-    given = {name: getattr(experiment, name) for name in _CURVES if getattr(experiment, name) is not None}
+    given = {name: getattr(experiment, name) for name in _CURVES if getattr(experiment, name) not in (None, False)}
     for name in given:
         if name not in inspect.signature(factory).parameters:
             raise FewstepError(f"{option(name)} does not apply to {experiment.tasks}. Leave it out.")
@@ -78,10 +79,14 @@ def _curves(experiment: Experiment) -> Problem:
         return factory(shots, queries, **given)
 
     shape = jax.eval_shape(tasks(1, 1).sample, tasks(1, 1).data, jax.eval_shape(lambda: jax.random.key(0))).query
-    network = networks.mlp(shape.x.shape[-1], shape.y.shape[-1], hidden=experiment.hidden or (40, 40))
+    widths = (shape.x.shape[-1], shape.y.shape[-1])
+    network = networks.mlp(
+        *widths, hidden=experiment.hidden or (40, 40), bias_inputs=experiment.bias_inputs or 0,
+        std=None if experiment.start == "he" else 0.01,
+    )  # fmt: skip
     return Problem(
         tasks, lambda outputs=None, norm=None: network, losses.squared_error, losses.squared_error, "mse",
-        losses.squared_error,
+        losses.squared_error, widths=widths,
     )  # fmt: skip
 
 
@@ -91,7 +96,7 @@ def _images(experiment: Experiment) -> Problem:
     rotate = experiment.rotate or ("episode" if plain else "none")
     size = experiment.image_size or _SIZES.get(experiment.tasks, 32)
     image = (size, size, 1 if plain or experiment.colour == "grey" else 3)
-    load = lambda split: data.load(experiment.tasks, split, size=size, **_which(experiment))
+    load = partial(_load, experiment, size)
 
     def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         ways = ways or experiment.ways or 5
@@ -106,6 +111,14 @@ def _images(experiment: Experiment) -> Problem:
         tasks, partial(_conv4, experiment, image), losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate,
         lambda: all_classes(load("train"), rotate=rotate, invert=plain), n_classes, (norm, *other), image,
     )  # fmt: skip
+
+
+def _load(given: Experiment, size: int, split: str) -> data.ImageSet:
+    """The images of a split; those to be warped in their own size first, where it is known."""
+    if given.shear is None and given.zoom is None:
+        return data.load(given.tasks, split, size=size, **_which(given))
+    whole = data.load(given.tasks, split, size=_OWN_SIZES.get(given.tasks, size), **_which(given))
+    return data.warped(whole, size, shear=given.shear or 0.0, zoom=1.0 if given.zoom is None else given.zoom)
 
 
 def _conv4(

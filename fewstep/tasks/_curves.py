@@ -22,8 +22,11 @@ def curves(
     x_range: Range,
     shots: int,
     queries: int,
+    *,
+    conditioned: bool = False,
 ) -> Tasks:
-    """Tasks whose curve is `value(draw(data, key), x)` at x drawn evenly from a range."""
+    """Tasks whose curve is `value(draw(data, key), x)` at x drawn evenly from a range; `conditioned` puts what was
+    drawn beside x."""
     for name, size in (("shots", shots), ("queries", queries)):
         if size < 1:
             raise FewstepError(
@@ -37,7 +40,9 @@ def curves(
 
         def points(key: Key[Array, ""], count: int) -> Batch:
             x = low + (high - low) * jax.random.uniform(key, (count, 1))
-            return Batch(x, value(curve, x), jnp.ones(count))
+            y = value(curve, x)
+            x = jnp.concatenate([x, jnp.tile(curve, (count, 1))], axis=1) if conditioned else x
+            return Batch(x, y, jnp.ones(count))
 
         return Episode(points(of_support, shots), points(of_query, queries))
 

@@ -19,13 +19,14 @@ def sinusoid(
     frequency: Range = (0.8, 1.2),
     phase: Range = (0.0, math.pi),
     x_range: Range = (-5.0, 5.0),
+    conditioned: bool = False,
 ) -> Tasks:
     r"""Tasks `y = A sin(w x - b)`, each with its own A, w and b, drawn evenly from their ranges.
 
     The sign of b is that of the MT-net code; the paper prints a plus, which mirrors every task.
 
     **Arguments:** `shots` and `queries` are the sizes of support and query; the ranges are those of MT-net's sine
-    experiment. MAML's has `frequency=(1, 1)`.
+    experiment. MAML's has `frequency=(1, 1)`. `conditioned` puts A, w and b beside x.
 
     **Returns:** `Tasks`. One key gives one wave: asking it for more query points does not change wave or support.
     """
@@ -39,4 +40,4 @@ def sinusoid(
         height, speed, shift = wave
         return height * jnp.sin(speed * x - shift)
 
-    return curves(draw, value, ranges, x_range, shots, queries)
+    return curves(draw, value, ranges, x_range, shots, queries, conditioned=conditioned)

@@ -1,5 +1,6 @@
 """From folds to rows: means and deviations, published values beside them, and a verdict."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def summary(name: str, method: str, entry: Entry, folds: list[Told], wanted: int
     return row | {"verdict": _verdict(row, of_poster, later) if len(folds) >= max(10, wanted) else "not judged"}
 
 
-def columns(row: Row) -> dict[str, tuple[float, float] | None]:
+def columns(row: Row) -> dict[str, Sequence[float] | None]:
     """A row by the poster's columns, measured as the authors do."""
     return {name: row[name] if name in row else row["authors"].get(name) for name in COLUMNS}
 
@@ -52,7 +53,7 @@ def _sigma(method: str, folds: list[Told]) -> tuple[float, float] | None:
     return (min(told), 0.0) if method == "ws" else _pair(told)
 
 
-def _near(pair: tuple[float, float], published: Published, name: str) -> bool:
+def _near(pair: Sequence[float], published: Published, name: str) -> bool:
     mean, spread = published.values[name]
     return round(abs(pair[0] - mean), 4) <= max(2 * spread, LEAST)
 

@@ -1,0 +1,143 @@
+"""The figures: the target beside what the step makes, the error against bins, and where information sits."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep.reproduce._figure import Figure, style
+from fewstep.universality import checks
+from fewstep.universality._target import Target, evaluate
+from fewstep.universality.construct import Construction, construct
+from fewstep.universality.plan import Plan
+
+_PIXELS = 48
+_SMALL = 3  # bins of the picture of the layers
+Row = dict[str, Any]
+
+
+def side_by_side(name: str, target: Target, built: Construction) -> Figure:
+    """The target and the learner over x and x*, for several y of the first example; other examples stay."""
+    plan = built.plan
+    low, high = plan.y_box[0]
+    ys = [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
+    pictures = [_pictures(target, built, y) for y in ys]
+    size = max(float(np.abs(image).max()) for pair in pictures for image in pair)
+    panels: list[Callable[[Any], None]] = [
+        partial(_image, plan, f"{what}, y = {y:.2g}", image, size)
+        for kind, what in enumerate(("target", "one gradient step"))
+        for y, image in ((y, pair[kind]) for y, pair in zip(ys, pictures, strict=True))
+    ]
+    more = (
+        "" if plan.examples == 1 else f" The other example stays at {_other(plan)[0].tolist()}, y {_other(plan)[1]:g}."
+    )
+    data = [
+        (what, y, row, column, float(image[row, column]))
+        for y, pair in zip(ys, pictures, strict=True)
+        for what, image in zip(("target", "step"), pair, strict=True)
+        for row in range(0, _PIXELS, 4) for column in range(0, _PIXELS, 4)
+    ]  # fmt: skip
+    return Figure(
+        f"learner-{name}", f"{name}: the target, and the network after one step",
+        f"From left to right the example's x, upwards x*; {plan.bins} bins of each." + more, panels,
+        ("what", "y", "row", "column", "value"), data,
+    )  # fmt: skip
+
+
+def _other(plan: Plan) -> tuple[np.ndarray, float]:
+    low, high = plan.y_box[0]
+    return plan.centres()[plan.J // 3], low + 0.3 * (high - low)
+
+
+def _pictures(target: Target, built: Construction, y: float) -> tuple[np.ndarray, np.ndarray]:
+    """Both as images: rows are x* from below, columns the x of the first example."""
+    plan = built.plan
+    low, high = plan.x_box[0]
+    along = low + (high - low) * (np.arange(_PIXELS) + 0.5) / _PIXELS
+    other, its_y = _other(plan)
+    taken = int(plan.bin_of(jnp.asarray(other[None]))[0])
+    wanted, made = np.full((2, _PIXELS, _PIXELS), np.nan)
+    for column, x in enumerate(along):
+        xs = np.array([[x], *[other] * (plan.examples - 1)])
+        ys = np.array([[y], *[[its_y]] * (plan.examples - 1)])
+        wanted[:, column] = evaluate(
+            plan, target, np.tile(xs, (_PIXELS, 1, 1)), np.tile(ys, (_PIXELS, 1, 1)), along[:, None]
+        )[:, 0]
+        if plan.examples == 1 or int(plan.bin_of(jnp.asarray([[x]]))[0]) != taken:
+            made[:, column] = built.learn(xs, ys, along[:, None])[:, 0]
+    made[:, np.isnan(made).all(axis=0)] = 0.0
+    return wanted[::-1], made[::-1]
+
+
+def _image(plan: Plan, title: str, image: np.ndarray, size: float, ax: Any) -> None:
+    low, high = plan.x_box[0]
+    ax.imshow(image, cmap="RdBu", vmin=-size, vmax=size, extent=(low, high, low, high), interpolation="nearest")
+    ax.set(title=title, xlabel="x", ylabel="x*")
+
+
+def against_bins(rows: list[Row]) -> Figure:
+    """The error of the learner against the number of bins."""
+    mine = [(row["method"], row["bins"], row["mean"], row["largest"]) for row in rows if "bins" in row]
+    return Figure(
+        "bins", "More bins, a nearer learner",
+        "Root mean square of the learner's error at drawn examples; the thin line falls as 1 / bins.",
+        [partial(_errors, mine)], ("target", "bins", "root mean square", "largest"), mine,
+    )  # fmt: skip
+
+
+def _errors(rows: list[tuple[Any, ...]], ax: Any) -> None:
+    for number, name in enumerate(dict.fromkeys(row[0] for row in rows)):
+        bins, errors = zip(*(row[1:3] for row in rows if row[0] == name), strict=True)
+        ax.plot(bins, errors, marker="o", label=name, **style(number + 1))
+    first = [row for row in rows if row[0] == rows[0][0]]
+    ax.plot([r[1] for r in first], [1.5 * first[0][2] * first[0][1] / r[1] for r in first], linewidth=0.7, color="grey")
+    ax.set(xscale="log", yscale="log", xlabel="bins of x and of x*", ylabel="error")
+    ax.legend(fontsize=8)
+
+
+def information(target: Target, plan: Plan) -> Figure:
+    """A small construction from the inside: activations before the step, what the step changes, and after it."""
+    small = dataclasses.replace(plan, bins=_SMALL, query_bins=None)
+    built = construct(target, small)
+    x, y, x_star = (
+        small.centres()[: small.examples],
+        np.full((small.examples, 1), small.y_box[0][1]),
+        small.centres()[-1:],
+    )
+    before, after = checks.flows(built, x, y, x_star)
+    changed = np.asarray(built.adapt(x, y).fast["layers/cross"])
+    parts = {
+        "before the step, at x": _stacked(before), 
+        "what the step writes into each layer": np.abs(changed).max(axis=2).T,
+        "after the step, at x*": _stacked(after),
+    }  # fmt: skip
+    data = [
+        (title, int(row), int(column), float(image[row, column]))
+        for title, image in parts.items() for row, column in zip(*np.nonzero(image), strict=True)
+    ]  # fmt: skip
+    return Figure(
+        "information", "Where x, y and x* are",
+        f"{_SMALL} bins each: from left to right the layers in the order they are applied, downwards the units: above "
+        f"the line tilde ({2 * _SMALL} units: x, then x*), below it bar ({_SMALL**2} slots) and last the switch. "
+        "Before the step only x is there. The step writes y into the layers' blocks from tilde to bar, each layer for "
+        "one pair of bins. After it, x* picks its layer's block, and the one slot of the pair lights up.",
+        [partial(_flow, title, image, 2 * _SMALL if "step, at" in title else 0) for title, image in parts.items()],
+        ("what", "unit", "layer", "value"), data,
+    )  # fmt: skip
+
+
+def _stacked(flow: checks.Signal) -> np.ndarray:
+    """Units by layers, of the first row."""
+    parts = [np.asarray(flow.tilde[:, 0]), np.asarray(flow.bar[:, 0]), np.asarray(flow.check[:, :1])]
+    return np.abs(np.concatenate(parts, axis=1)).T
+
+
+def _flow(title: str, image: np.ndarray, line: int, ax: Any) -> None:
+    top = image.max() or 1.0
+    ax.imshow(np.sqrt(image / top), cmap="Greys", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    if line:
+        ax.axhline(line - 0.5, color="#0072b2", linewidth=0.8)
+    ax.set(title=title, xlabel="layer, in the order applied", ylabel="unit")

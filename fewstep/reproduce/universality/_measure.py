@@ -1,0 +1,106 @@
+"""What is measured of a construction, as rows: what was found, what the proof says, and whether they agree."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+
+from fewstep.universality import checks
+from fewstep.universality._target import Target
+from fewstep.universality.construct import Construction, construct
+from fewstep.universality.losses import which_carry
+from fewstep.universality.plan import Plan
+
+Row = dict[str, Any]
+EXACT = 1e-12
+ALPHAS, EPSILONS = checks.ALPHAS, checks.EPSILONS
+
+
+def layers_rows(name: str, built: Construction) -> list[Row]:
+    """The layers before any step."""
+    off, met = checks.products(built), checks.kernel(built)
+    two = 1 + 2 * built.plan.epsilon
+    return [
+        _row(name, "products of the layers (tilde) - B_i, at most", off.tilde, "0", off.tilde < EXACT),
+        _row(name, "products of the layers (bar) - A_i, at most", off.bar, "0", off.bar < EXACT),
+        _row(name, "k in the layer of the pair of bins", met.met, f"{two:g}", abs(met.met - two) < EXACT),
+        _row(name, "k in all other layers, at most", met.elsewhere, "0", met.elsewhere < EXACT),
+    ]  # fmt: skip
+
+
+def step_rows(name: str, target: Target, plan: Plan, built: Construction, *, quick: bool) -> list[Row]:
+    """The step: what it writes, and how that depends on its size."""
+    found, over = checks.closed_form(built), checks.over_alpha(built)
+    epsilons = (EPSILONS[0], EPSILONS[-1]) if quick else EPSILONS
+    small = checks.over_epsilon(target, plan, epsilons)
+    ranks, most = checks.ranks(built), min(plan.examples, plan.outputs)
+    return [
+        _row(name, "bar block after the step - closed form, relative, all bins", found.error, "0", found.error < EXACT),
+        _row(name, f"the same for alpha {ALPHAS[0]:g} to {ALPHAS[-1]:g}", max(over), "0", max(over) < EXACT),
+        _row(name, f"answers for epsilon {EPSILONS[-1]:g} to {EPSILONS[0]:g}, apart at most", max(small), "0",
+             max(small) < 1e-9),
+        _row(name, "rank of the step in a layer", ranks.of_a_layer, f"at most {most}",
+             ranks.of_a_layer <= most),
+        _row(name, "rank of the change of all layers' product", ranks.of_the_product, f"above {most}",
+             ranks.of_the_product > most),
+    ]  # fmt: skip
+
+
+def relu_rows(name: str, target: Target, plan: Plan) -> list[Row]:
+    """ReLUs between the layers: the proof's, and the framework's, whose derivative at 0 is 0."""
+    proof, framework = (
+        construct(target, dataclasses.replace(plan, activation=kind)) for kind in ("relu", "framework relu")
+    )
+    before, after = checks.least_activation(proof)
+    with_relu, lost = checks.closed_form(proof), checks.written_at_most(framework)
+    least = min(before, after)
+    return [
+        _row(name, "with ReLU: smallest activation, before and after", least, "not below 0", least > -EXACT),
+        _row(name, "with ReLU, derivative 1 at 0: bar block - closed form", with_relu.error, "0",
+             with_relu.error < EXACT),
+        _row(name, "with the framework's ReLU: largest entry written", lost, "0: the update is killed", lost == 0),
+    ]  # fmt: skip
+
+
+def learner_rows(name: str, target: Target, plan: Plan, built: Construction, *, quick: bool) -> list[Row]:
+    """The whole learner against its target; training a read-out takes a while, and a quick run leaves it out."""
+    made = {"read out by a table": built}
+    if not quick:
+        made["read out by a trained perceptron"] = construct(target, plan, readout="mlp")
+    errors = {how: checks.error(each, target) for how, each in made.items()}
+    return [
+        _row(name, f"error of the learner, {how}, root mean square", found.root_mean_square, "falls with bins", None)
+        for how, found in errors.items()
+    ]
+
+
+def bins_rows(name: str, target: Target, plan: Plan, bins: tuple[int, ...], smooth: bool) -> list[Row]:
+    """The error for more and more bins: for a smooth target it halves as they double."""
+    found = checks.over_bins(target, plan, bins)
+    rows = []
+    for number, (count, error) in enumerate(zip(bins, found, strict=True)):
+        fell = None if number == 0 else error.root_mean_square / found[number - 1].root_mean_square
+        meets = None if fell is None or not smooth else fell < 0.7
+        told = "falls as 1 / bins" if smooth else "falls"
+        rows.append(_row(name, f"error with {count} bins, root mean square", error.root_mean_square, told, meets)
+                    | {"bins": count, "largest": error.largest})  # fmt: skip
+    return rows
+
+
+def loss_rows() -> list[Row]:
+    """Which losses carry y."""
+    carry = {"squared error": True, "cross entropy": True, "absolute error": False, "Huber": False, "hinge": False}
+    return [
+        _row("-", f"{found.name}: least distance of two gradients", found.least_distance,
+             "carries y" if carry[found.name] else "loses y", found.carries == carry[found.name])
+        | {"gradients": jnp.asarray(found.gradients).tolist()}
+        for found in which_carry()
+    ]  # fmt: skip
+
+
+def _row(target: str, what: str, value: float, told: str, meets: bool | None) -> Row:
+    verdict = "-" if meets is None else "meets" if meets else "misses"
+    return {
+        "method": target, "setting": {}, "metric": what, "mean": float(value), "interval95": None, "seed_std": None,
+        "seeds": 1, "published": told, "verdict": verdict,
+    }  # fmt: skip

@@ -1,0 +1,98 @@
+"""Builds the constructions, measures and draws them; a minute in all, so it is done in one go."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from fewstep.reproduce import _folder
+from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._run import made_with
+from fewstep.reproduce.universality import _figures, _measure, _report
+from fewstep.runs.files import finite, write_json
+from fewstep.universality.construct import construct
+from fewstep.universality.plan import Plan
+from fewstep.universality.targets import EXAMPLES, TARGETS, target_of
+
+NAME = "universality"
+
+
+class Scale(NamedTuple):
+    """What is built: the targets, the bins of x and of x*, and how many bins the error is measured for."""
+
+    targets: tuple[str, ...] = tuple(TARGETS)
+    bins: int = 8
+    examples: int | None = None
+    seed: int = 0
+    quick: bool = False
+
+    @property
+    def series(self) -> tuple[int, ...]:
+        """Numbers of bins to compare, the last twice those asked for."""
+        most = (1 if self.quick else 2) * self.bins
+        return tuple(sorted({self.bins, *(count for count in (2, 4, 8, 16, 32) if count <= most)}))
+
+    def plan(self, target: str) -> Plan:
+        """The plan of a target, with as many examples as it needs to be interesting."""
+        return Plan(bins=self.bins, examples=EXAMPLES.get(target, 1) if self.examples is None else self.examples)
+
+    def describe(self) -> str:
+        """The scale in words."""
+        return f"{self.bins} bins of x and of x*, {self.bins**2 + 2:,} layers"
+
+
+QUICK = Scale(bins=4, quick=True)
+
+
+def reproduce(
+    folder: Path, scale: Scale, say: Callable[[str], None], *, resume: bool = False, overwrite: bool = False
+) -> dict[str, Any]:
+    """Builds and measures every target in double precision; writes `result.json` and `report.html`."""
+    made = {name: (target_of(name), scale.plan(name)) for name in scale.targets}
+    with _folder.held({"study": NAME, **scale._asdict()}, folder, resume=resume, overwrite=overwrite):
+        begin = time.monotonic()
+        rows: list[dict[str, Any]] = []
+        figures: list[Figure] = []
+        with jax.enable_x64(True):
+            for name, (target, plan) in made.items():
+                say(f"{NAME}: {name}, {plan.n_layers} layers")
+                of_target, drawn = _one(name, target, plan, scale)
+                rows, figures = rows + of_target, figures + drawn
+            say(f"{NAME}: losses and pictures")
+            rows += _measure.loss_rows()
+            figures += [_figures.against_bins(rows), _figures.information(*next(iter(made.values())))]
+            return _tell(folder, scale, rows, figures, time.monotonic() - begin)
+
+
+def _one(name: str, target: Any, plan: Plan, scale: Scale) -> tuple[list[dict[str, Any]], list[Figure]]:
+    built = construct(target, plan, seed=scale.seed)
+    rows = [
+        *_measure.layers_rows(name, built), *_measure.step_rows(name, target, plan, built, quick=scale.quick),
+        *_measure.relu_rows(name, target, plan), *_measure.learner_rows(name, target, plan, built, quick=scale.quick),
+        *_measure.bins_rows(name, target, plan, scale.series, smooth=name == "ridge"),
+    ]  # fmt: skip
+    return rows, [_figures.side_by_side(name, target, built)]
+
+
+def _tell(
+    folder: Path, scale: Scale, rows: list[dict[str, Any]], figures: list[Figure], seconds: float
+) -> dict[str, Any]:
+    plain = QUICK if scale.quick else Scale()
+    words = [f"fewstep reproduce {NAME}", "--quick" if scale.quick else ""]
+    words += [f"--bins {scale.bins}"] if scale.bins != plain.bins else []
+    words += [f"--examples {scale.examples}"] if scale.examples else []
+    words += [f"--target {' '.join(scale.targets)}"] if scale.targets != tuple(TARGETS) else []
+    protocol = (
+        f"{scale.describe()}; double precision; alpha 0.1 and epsilon 0.1 unless told; errors at 200 drawn examples; "
+        "nearest-neighbour with two examples, since with one its answer is always y."
+    )
+    result = finite({
+        "name": NAME, "protocol": protocol, "quick": scale.quick, "scale": scale._asdict(), "rows": rows,
+        "command": " ".join(word for word in words if word), **made_with(), "total_seconds": seconds,
+        "report": str(folder / "report.html"),
+    })  # fmt: skip
+    write_json(folder / "result.json", result)
+    _report.write(folder, result, figures, f"quick run: {scale.describe()}" if scale.quick else "")
+    return result

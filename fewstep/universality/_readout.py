@@ -1,0 +1,120 @@
+"""h_post: what was written into the bar block is read, and the target's answer to it given."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from fewstep._errors import FewstepError
+from fewstep.networks import mlp
+from fewstep.universality._network import Params, Readout
+from fewstep.universality._target import Target, draw, evaluate
+from fewstep.universality.plan import Plan
+
+_LARGEST = 1 << 22  # numbers in a table
+_POINTS, _BATCH, _HIDDEN = 20_000, 256, (128, 128)
+
+
+class Read(NamedTuple):
+    """What the bar block tells: the bins of the examples, their labels in steps of the table, the bin of x*."""
+
+    bins: Int[Array, " examples"]
+    labels: Float[Array, "examples coordinates"]
+    query: Int[Array, ""]
+
+
+def read(plan: Plan, knots: int, bar: Float[Array, " bar"]) -> Read:
+    """Undoes the step's gain and its known leak into all slots, and finds which bins hold something."""
+    groups = bar.reshape(plan.L, plan.J, plan.outputs) / plan.gain
+    total = jnp.sum(groups, axis=(0, 1), keepdims=True) / (1 + plan.slots * plan.epsilon)
+    signal = groups - plan.epsilon * total
+    query = jnp.argmax(jnp.max(jnp.abs(signal), axis=(1, 2)))
+    held = signal[query]
+    if plan.labels == "one-hot":
+        counts = jnp.round(held * plan.classes / 2).reshape(-1)
+        number = jnp.searchsorted(jnp.cumsum(counts), jnp.arange(plan.examples) + 0.5)
+        return Read(number // plan.classes, (number % plan.classes)[:, None].astype(bar.dtype), query)
+    bins = jax.lax.top_k(jnp.max(jnp.abs(held), axis=1), plan.examples)[1]
+    if plan.labels == "classes":
+        return Read(bins, jnp.argmax(held[bins], axis=1)[:, None].astype(bar.dtype), query)
+    low, high = (jnp.array(side, bar.dtype)[None] for side in zip(*plan.y_box, strict=True))
+    y = jnp.asarray(plan.offset, bar.dtype)[None] + held[bins] * plan.outputs / 2
+    return Read(bins, (y - low) / (high - low) * (knots - 1), query)
+
+
+def by_table(plan: Plan, target: Target, knots: int) -> tuple[Readout, Params]:
+    """h_post as a table of the target at the bins' centres; between `knots` values of y it is linear."""
+    knots = knots if plan.labels == "numbers" else plan.classes
+    if knots < 2:
+        raise FewstepError(f"knots is {knots}. It must be at least 2.")
+    coordinates = plan.outputs if plan.labels == "numbers" else 1
+    shape = (plan.J,) * plan.examples + (plan.L,) + (knots,) * (plan.examples * coordinates)
+    if (entries := np.prod(shape, dtype=float) * plan.outputs) > _LARGEST:
+        raise FewstepError(
+            f"The table of the read-out would have {entries:.3g} numbers, and {_LARGEST:,} is the most. Take fewer "
+            "bins, examples or knots, or readout='mlp'."
+        )
+    table = _tabulate(plan, target, knots, shape)
+
+    def readout(params: Params, bar: Array) -> Array:
+        found = read(plan, knots, bar)
+        cell = params["table"][(*found.bins, found.query)]
+        for place in found.labels.reshape(-1):
+            below = jnp.clip(jnp.floor(place), 0, knots - 2).astype(int)
+            share = jnp.clip(place - below, 0.0, 1.0)
+            cell = (1 - share) * cell[below] + share * cell[below + 1]
+        return cell
+
+    return readout, {"table": table}
+
+
+def _tabulate(plan: Plan, target: Target, knots: int, shape: tuple[int, ...]) -> np.ndarray:
+    places = np.stack([axis.ravel() for axis in np.indices(shape)], axis=1)
+    x = plan.centres()[places[:, : plan.examples]]
+    x_star = plan.centres(query=True)[places[:, plan.examples]]
+    labels = places[:, plan.examples + 1 :].reshape(len(places), plan.examples, -1)
+    if plan.labels == "numbers":
+        low, high = (np.array(side) for side in zip(*plan.y_box, strict=True))
+        y = low + (high - low) * labels / (knots - 1)
+    else:
+        y = labels[:, :, 0] if plan.labels == "classes" else np.eye(plan.classes)[labels[:, :, 0]]
+    return evaluate(plan, target, x, y, x_star).reshape(*shape, plan.outputs)
+
+
+def by_mlp(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> tuple[Readout, Params]:
+    """h_post as a perceptron trained by Adam on what the step writes for examples drawn from the box."""
+    drawn = draw(plan, _POINTS, seed)
+    x, y, x_star, answer = (jnp.asarray(array) for array in (*drawn, evaluate(plan, target, *drawn)))
+    net = mlp(plan.slots * plan.outputs, plan.outputs, hidden=_HIDDEN, std=(plan.slots * plan.outputs) ** -0.5)
+    optimiser = optax.adam(optax.cosine_decay_schedule(3e-3, steps))
+    readout: Readout = lambda params, bar: net.apply(params, (), bar[None] / plan.gain, jnp.ones(1))[0][0]
+
+    def wrong(params: Params, rows: Array) -> Array:
+        bars = jax.vmap(lambda *point: written(plan, *point))(x[rows], y[rows], x_star[rows])
+        return jnp.mean(jnp.square(jax.vmap(lambda bar: readout(params, bar))(bars) - answer[rows]))
+
+    def step(carry: tuple[Params, optax.OptState], key: Array) -> tuple[tuple[Params, optax.OptState], None]:
+        params, memory = carry
+        slope = jax.grad(wrong)(params, jax.random.randint(key, (_BATCH,), 0, _POINTS))
+        updates, memory = optimiser.update(slope, memory, params)
+        return (optax.apply_updates(params, updates), memory), None
+
+    params = net.init(jax.random.key(seed))
+    keys = jax.random.split(jax.random.key(seed + 1), steps)
+    (params, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimiser.init(p)), keys))(params)
+    return readout, params
+
+
+@partial(jax.jit, static_argnums=0)
+def written(
+    plan: Plan, x: Float[Array, "examples inputs"], y: Array, x_star: Float[Array, " inputs"]
+) -> Float[Array, " bar"]:
+    """The closed form of what one step writes into the bar block: each signal into its slot, a leak into all."""
+    signals = plan.signal(y).astype(x.dtype)
+    slots = plan.bin_of(x) + plan.J * plan.bin_of(x_star[None], query=True)
+    into = jax.nn.one_hot(slots, plan.slots, dtype=x.dtype).T @ signals
+    return (plan.gain * (into + plan.epsilon * jnp.sum(signals, axis=0)[None])).reshape(-1)

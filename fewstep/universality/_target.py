@@ -1,0 +1,73 @@
+"""The learner that is to be expressed: evaluated at many points, and held to what it must give."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep._errors import FewstepError
+from fewstep.universality.plan import Plan
+
+Target = Callable[[Any, Any, Any], Any]
+_CHUNK = 1 << 16
+_UNTRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+
+
+def evaluate(
+    plan: Plan, target: Target, x: np.ndarray, y: np.ndarray, x_star: np.ndarray
+) -> np.ndarray:  # (n, K, dx), (n, K, ...), (n, dx) -> (n, outputs)
+    """The target at n points: compiled where JAX can trace it, and one by one where it cannot."""
+    _check_one(plan, target, x[0], y[0], x_star[0])
+    flat = lambda *point: jnp.asarray(target(*point)).reshape(plan.outputs)
+    try:
+        many = jax.jit(jax.vmap(flat))
+        cuts = range(0, len(x), _CHUNK)
+        made = np.concatenate([np.asarray(many(*(a[c : c + _CHUNK] for a in (x, y, x_star)))) for c in cuts])
+    except _UNTRACEABLE:
+        made = np.stack([np.asarray(target(*point)).reshape(plan.outputs) for point in zip(x, y, x_star, strict=True)])
+    if not np.isfinite(made).all():
+        at = int(np.flatnonzero(~np.isfinite(made).all(axis=1))[0])
+        raise FewstepError(
+            f"The target gives {made[at].tolist()} at x = {x[at].tolist()}, y = {y[at].tolist()}, x* = "
+            f"{x_star[at].tolist()}. It must be finite on the whole box: choose a smaller box, or mend the target."
+        )
+    return made
+
+
+def _check_one(plan: Plan, target: Target, x: np.ndarray, y: np.ndarray, x_star: np.ndarray) -> None:
+    try:
+        found = np.asarray(target(x, y, x_star))
+    except Exception as error:
+        raise FewstepError(
+            f"The target fails with {type(error).__name__}: {error}. It is called as target(x, y, x_star) with shapes "
+            f"{x.shape}, {y.shape} and {x_star.shape}."
+        ) from error
+    if found.size != plan.outputs or not np.issubdtype(found.dtype, np.number):
+        raise FewstepError(
+            f"The target gives {found.dtype} of shape {found.shape} for x of shape {x.shape}, y of shape {y.shape} and "
+            f"x* of shape {x_star.shape}. It must give {plan.outputs} number{'s' * (plan.outputs > 1)}."
+        )
+
+
+def draw(plan: Plan, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points of the box: n sets of examples with x in bins apart, their labels, and an x* for each."""
+    random, size = np.random.default_rng(seed), len(plan.x_box)
+    low, high = (np.array(side) for side in zip(*plan.x_box, strict=True))
+    apart = plan.labels != "one-hot"
+    chosen = random.permuted(np.tile(np.arange(plan.J), (n, 1)), axis=1)[:, : plan.examples] if apart else (
+        random.integers(plan.J, size=(n, plan.examples))
+    )  # fmt: skip
+    width = (high - low) / plan.bins
+    within = random.uniform(-0.499, 0.499, (n, plan.examples, size)) * width
+    x_star = random.uniform(low, high, (n, size))
+    return plan.centres()[chosen] + within, _labels(plan, random, n), x_star
+
+
+def _labels(plan: Plan, random: np.random.Generator, n: int) -> np.ndarray:
+    if plan.labels == "numbers":
+        low, high = zip(*plan.y_box, strict=True)
+        return random.uniform(low, high, (n, plan.examples, plan.outputs))
+    drawn = random.integers(plan.classes, size=(n, plan.examples))
+    return drawn if plan.labels == "classes" else np.eye(plan.classes)[drawn]

@@ -1,0 +1,210 @@
+r"""What the proof says, as numbers: each function measures a construction and returns what it found.
+
+Before the step      `products`, `kernel`: the layers multiply to B_i and A_i, and x meets x* in one layer only
+The step             `closed_form`, `over_alpha`, `over_epsilon`: what is written is what the proof says, exactly
+The shape of it      `ranks`, `least_activation`: a step of rank 1 in each layer, activations that stay positive
+The learner          `error`, `over_bins`: how near the whole comes to its target
+
+Reference: Finn & Levine, Meta-Learning and Universality, ICLR 2018. The slides' slips are put right in the docs.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep._episode import Batch
+from fewstep._learner import Adapted, gradient_learner
+from fewstep._network import flatten, unflatten
+from fewstep.rules import maml
+from fewstep.universality._layers import wanted
+from fewstep.universality._network import Signal, through
+from fewstep.universality._readout import written
+from fewstep.universality._target import Target, draw, evaluate
+from fewstep.universality.construct import Construction, construct
+from fewstep.universality.plan import Plan
+
+ALPHAS = (1e-3, 1e-2, 0.1, 1.0, 10.0)
+EPSILONS = (0.5, 0.1, 1e-2, 1e-3)
+
+
+class Products(NamedTuple):
+    """How far the products of the layers are from B_i (tilde) and from A_i (bar), at most."""
+
+    tilde: float
+    bar: float
+
+
+class Kernel(NamedTuple):
+    """`table[i, a, b]`: what x in bin a and x* in bin b give in layer i. In the layer of their pair it is `met`, which
+    is 1 + 2 epsilon; elsewhere at most `elsewhere`, which is 0."""
+
+    table: np.ndarray
+    met: float
+    elsewhere: float
+
+
+class Written(NamedTuple):
+    """What a step wrote for all bins, against the closed form: the largest error relative to the largest entry."""
+
+    error: float
+    largest: float
+
+
+class Ranks(NamedTuple):
+    """The rank of the step in each layer, at most, and of what it changes in the product of all layers."""
+
+    of_a_layer: int
+    of_the_product: int
+
+
+class Error(NamedTuple):
+    """How far the learner is from its target at drawn points: root mean square and largest, in units of y."""
+
+    root_mean_square: float
+    largest: float
+
+
+def products(built: Construction) -> Products:
+    """Multiplies the layers, from the first that is applied on, and compares with what the proof asks for."""
+    of_layers, made = built.meta["weights"]["layers"], wanted(built.plan)
+    tilde, bar = (np.asarray(of_layers[name], float)[::-1] for name in ("tilde", "bar"))
+    product, off = np.eye(tilde.shape[1]), 0.0
+    for number in range(len(tilde))[::-1]:
+        off = max(off, float(np.abs(product - made.tilde[number]).max()))
+        product = tilde[number] @ product
+    before = np.concatenate([np.ones((1, bar.shape[1])), np.cumprod(bar, axis=0)[:-1]])
+    asked = np.repeat(made.bar, built.plan.outputs, axis=1)
+    return Products(off, float(np.abs(np.square(before) - asked).max()))
+
+
+def kernel(built: Construction) -> Kernel:
+    """`phi(x)^T B_i^T B_i phi(x*)` of all bins in all layers, from the layers themselves."""
+    plan = built.plan
+    tilde = np.asarray(built.meta["weights"]["layers"]["tilde"], float)
+    inputs = [np.eye(plan.J + plan.L)]
+    for layer in tilde[:-1]:
+        inputs.append(layer @ inputs[-1])
+    seen = np.stack(inputs[::-1])  # what reaches layer i = 1 ... N
+    table = np.einsum("isa,isb->iab", seen[:, :, : plan.J], seen[:, :, plan.J :])
+    met = np.zeros(table.shape, bool)
+    slots = np.arange(plan.slots)
+    met[slots + 1, slots % plan.J, slots // plan.J] = True
+    return Kernel(table, float(table[met].mean()), float(np.abs(table[~met]).max()))
+
+
+def closed_form(built: Construction, seed: int = 0) -> Written:
+    """Takes the step for examples in each bin of x and looks at each bin of x*."""
+    plan = built.plan
+    x, y, _ = draw(plan, plan.J, seed)
+    x[:, 0], asked = plan.centres(), jnp.asarray(plan.centres(query=True))
+    worst = largest = 0.0
+    for examples, labels in zip(x, y, strict=True):
+        if plan.labels != "one-hot":
+            examples = _apart(plan, examples)
+        found = np.asarray(_bars(built, built.adapt(examples, labels), asked))
+        told = np.asarray(jax.vmap(lambda s: written(plan, jnp.asarray(examples), jnp.asarray(labels), s))(asked))  # noqa: B023
+        worst, largest = max(worst, float(np.abs(found - told).max())), max(largest, float(np.abs(told).max()))
+    return Written(worst / largest, largest)
+
+
+def written_at_most(built: Construction, seed: int = 0) -> float:
+    """The largest entry that a step writes into the bar block, seen at all bins of x*."""
+    x, y, _ = draw(built.plan, 1, seed)
+    return float(jnp.abs(_bars(built, built.adapt(x[0], y[0]), jnp.asarray(built.plan.centres(query=True)))).max())
+
+
+def over_alpha(built: Construction, alphas: tuple[float, ...] = ALPHAS, seed: int = 0) -> list[float]:
+    """The closed form's error for steps of several sizes: there is no remainder of order alpha squared."""
+    plan, asked = built.plan, jnp.asarray(built.plan.centres(query=True))
+    x, y, _ = (jnp.asarray(part[0]) for part in draw(plan, 1, seed))
+    told = jax.vmap(lambda s: written(plan, x, y, s))(asked) / plan.lr
+
+    def off(alpha: jax.Array) -> jax.Array:
+        learner = gradient_learner(built.network, maml(alpha), plan.loss)
+        adapted = learner.adapt(built.meta, jax.random.key(0), Batch(x, y, jnp.ones(plan.examples)), 1)
+        return jnp.abs(_bars(built, adapted, asked) / alpha - told).max() / jnp.abs(told).max()
+
+    return np.asarray(jax.jit(lambda some: jax.lax.map(off, some))(jnp.asarray(alphas))).tolist()
+
+
+def over_epsilon(target: Target, plan: Plan, epsilons: tuple[float, ...] = EPSILONS, seed: int = 0) -> list[float]:
+    """How far the answers of the learner are from those with the first epsilon, at most."""
+    answers = [_answers(construct(target, dataclasses.replace(plan, epsilon=e)), 20, seed) for e in epsilons]
+    return [float(np.abs(answer - answers[0]).max()) for answer in answers]
+
+
+def ranks(built: Construction, seed: int = 0) -> Ranks:
+    """The step changes each layer by one outer product an example, at most as many as y has numbers, and the product of
+    all layers by many."""
+    plan = built.plan
+    x, y, _ = draw(plan, 1, seed)
+    params = _params(built, built.adapt(x[0], y[0]))
+    layers = np.asarray(params["layers"]["cross"])
+    unit = {**params, "switch": {"bias": jnp.ones_like(params["switch"]["bias"])}}
+    centres = jnp.asarray(plan.centres(query=True))
+    change = np.asarray(through(plan, unit, centres)[0].bar)
+    off = {**params, "switch": {"bias": jnp.zeros_like(params["switch"]["bias"])}}
+    at_x = np.asarray(through(plan, off, jnp.asarray(plan.centres()))[0].bar)
+    whole = np.linalg.matrix_rank(np.concatenate([at_x, change]))
+    return Ranks(max(int(np.linalg.matrix_rank(layer)) for layer in layers), int(whole))
+
+
+def least_activation(built: Construction, seed: int = 0) -> tuple[float, float]:
+    """The smallest entry of any activation, before the step at all bins of x, and after it at all bins of x*."""
+    plan = built.plan
+    x, y, _ = draw(plan, 1, seed)
+    before = through(plan, built.meta["weights"], jnp.asarray(plan.centres()))[1]
+    after = flows(built, x[0], y[0], plan.centres(query=True))[1]
+    return tuple(min(float(block.min()) for block in flow) for flow in (before, after))  # type: ignore[return-value]
+
+
+def flows(built: Construction, x: np.ndarray, y: np.ndarray, x_star: np.ndarray) -> tuple[Signal, Signal]:
+    """What comes out of every layer: before the step at the examples, and after it at x*."""
+    before = through(built.plan, built.meta["weights"], jnp.asarray(x))[1]
+    after = through(built.plan, _params(built, built.adapt(x, y)), jnp.asarray(x_star))[1]
+    return before, after
+
+
+def error(built: Construction, target: Target, n: int = 200, seed: int = 0) -> Error:
+    """The learner against its target at n drawn sets of examples and x*."""
+    x, y, x_star = draw(built.plan, n, seed)
+    off = _answers(built, n, seed) - evaluate(built.plan, target, x, y, x_star)
+    return Error(float(np.sqrt(np.mean(np.square(off)))), float(np.abs(off).max()))
+
+
+def over_bins(target: Target, plan: Plan, bins: tuple[int, ...] = (2, 4, 8, 16), n: int = 200) -> list[Error]:
+    """The same for several numbers of bins: for a smooth target the error falls as 1 / bins."""
+    plans = [dataclasses.replace(plan, bins=number, query_bins=None) for number in bins]
+    return [error(construct(target, each), target, n) for each in plans]
+
+
+def _params(built: Construction, adapted: Adapted) -> dict[str, dict[str, jax.Array]]:
+    weights = built.meta["weights"]
+    return unflatten(weights, flatten(weights) | adapted.fast)
+
+
+def _bars(built: Construction, adapted: Adapted, x_star: jax.Array) -> jax.Array:
+    return through(built.plan, _params(built, adapted), x_star)[0].bar
+
+
+def _answers(built: Construction, n: int, seed: int) -> np.ndarray:
+    """What the learner answers to n drawn sets of examples and x*, each by a step of its own."""
+    x, y, x_star = (jnp.asarray(array) for array in draw(built.plan, n, seed))
+    key, ones = jax.random.key(0), jnp.ones(built.plan.examples)
+
+    def one(point: tuple[jax.Array, ...]) -> jax.Array:
+        examples, labels, asked = point
+        adapted = built.learner.adapt(built.meta, key, Batch(examples, labels, ones), 1)
+        return built.learner.predict(built.meta, adapted, asked[None])[0]
+
+    return np.asarray(jax.jit(lambda points: jax.lax.map(one, points))((x, y, x_star)))
+
+
+def _apart(plan: Plan, x: np.ndarray) -> np.ndarray:
+    """The examples with all but the first moved to bins of their own."""
+    first = int(plan.bin_of(jnp.asarray(x[:1]))[0])
+    others = (first + 1 + np.arange(plan.examples - 1)) % plan.J
+    return np.concatenate([x[:1], plan.centres()[others]])

@@ -1,0 +1,96 @@
+"""Builds the network that one gradient step turns into a given learner."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep._episode import Batch
+from fewstep._errors import FewstepError, unknown
+from fewstep._learner import Adapted, Learner, gradient_learner
+from fewstep._network import Network
+from fewstep._rule import Meta
+from fewstep.rules import maml
+from fewstep.universality._network import network
+from fewstep.universality._readout import by_mlp, by_table
+from fewstep.universality._target import Target
+from fewstep.universality.plan import Plan
+
+
+class Construction(NamedTuple):
+    """A network made by hand, and the ordinary learner of MAML with one step on it; `meta` are its parameters."""
+
+    plan: Plan
+    network: Network
+    learner: Learner
+    meta: Meta
+
+    def adapt(self, x: Any, y: Any) -> Adapted:
+        """One gradient step on the examples x (K, inputs) and y (K, outputs)."""
+        support = Batch(*self._checked(x, y), jnp.ones(self.plan.examples))
+        return jax.jit(self.learner.adapt, static_argnums=3)(self.meta, jax.random.key(0), support, 1)
+
+    def learn(self, x: Any, y: Any, x_star: Any) -> np.ndarray:
+        """What the network says of rows of x* (n, inputs) after one gradient step on the examples."""
+        asked = jnp.asarray(x_star, float).reshape(-1, len(self.plan.x_box))
+        return np.asarray(jax.jit(self.learner.predict)(self.meta, self.adapt(x, y), asked))
+
+    def _checked(self, x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+        plan = self.plan
+        x, y = np.asarray(x, float), np.asarray(y)
+        y_shape = (plan.examples,) if plan.labels == "classes" else (plan.examples, plan.outputs)
+        for name, found, wanted in (("x", x.shape, (plan.examples, len(plan.x_box))), ("y", y.shape, y_shape)):
+            if found != wanted:
+                raise FewstepError(f"{name} has shape {found}. This construction was made for {wanted}.")
+        _check_range("x", x, plan.x_box)
+        if plan.labels == "numbers":
+            _check_range("y", y, plan.y_box)
+        if plan.labels != "one-hot":
+            bins = np.asarray(plan.bin_of(jnp.asarray(x)))
+            if len(set(bins.tolist())) < plan.examples:
+                raise FewstepError(
+                    f"The examples fall into the bins {bins.tolist()}. Two in one bin add up to one that was never "
+                    "there. Take more bins, or one-hot labels, whose bins count."
+                )
+        return jnp.asarray(x), jnp.asarray(y, int if plan.labels == "classes" else float)
+
+
+def construct(
+    target: Target,
+    plan: Plan | None = None,
+    *,
+    readout: Literal["table", "mlp"] = "table",
+    knots: int = 17,
+    seed: int = 0,
+) -> Construction:
+    """Builds the network that one gradient step of MAML turns into `target(x, y, x_star)`.
+
+    **Arguments:** the target takes x of shape (K, inputs), y of shape (K, outputs), or (K,) for classes, and x* of
+    shape (inputs,), and gives as many numbers as y has; the order of the examples must not matter to it. `plan` has the
+    sizes. `readout` is how the last part knows the target: a table with `knots` values of each y, or a perceptron.
+
+    **Returns:** a `Construction`. Raises `FewstepError` for a target that fails, or gives another shape or NaN.
+
+    Example::
+
+        built = construct(ridge, Plan(bins=8))
+        built.learn([[0.5]], [[0.8]], [[-1.0], [0.0], [1.0]])
+    """
+    plan = plan or Plan()
+    if readout not in ("table", "mlp"):
+        raise unknown("readout", readout, ("table", "mlp"))
+    made, table = by_table(plan, target, knots) if readout == "table" else by_mlp(plan, target, seed=seed)
+    net = network(plan, made, table)
+    learner = gradient_learner(net, maml(plan.lr), plan.loss)
+    return Construction(plan, net, learner, learner.init(jax.random.key(seed)))
+
+
+def _check_range(name: str, values: np.ndarray, box: tuple[tuple[float, float], ...]) -> None:
+    for number, (low, high) in enumerate(box):
+        column = values[:, number]
+        if not ((column >= low) & (column <= high)).all():
+            raise FewstepError(
+                f"{name} is {column.tolist()} in coordinate {number}, and the construction was made for {low:g} to "
+                f"{high:g}. Stay inside, or construct for a wider {name}_box."
+            )

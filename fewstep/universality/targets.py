@@ -1,0 +1,60 @@
+"""Learners to be expressed by one gradient step: `target(x, y, x_star)` with K examples gives y for x*."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fewstep._errors import FewstepError, unknown
+from fewstep.universality._target import Target
+
+Points = Float[Array | np.ndarray, "examples inputs"]
+Labels = Float[Array | np.ndarray, "examples outputs"]
+Point = Float[Array | np.ndarray, " inputs"]
+_PENALTY = 0.5
+
+
+def nearest_neighbour(x: Points, y: Labels, x_star: Point) -> Float[Array, " outputs"]:
+    """The label of the example nearest to x*."""
+    return jnp.asarray(y)[jnp.argmin(jnp.sum(jnp.square(jnp.asarray(x) - x_star[None]), axis=1))]
+
+
+def ridge(x: Points, y: Labels, x_star: Point) -> Float[Array, " outputs"]:
+    """Linear least squares without an intercept, its weights penalised: `y X (X^T X + 1/2)^-1 x*`."""
+    x = jnp.asarray(x)
+    gram = x.T @ x + _PENALTY * jnp.eye(x.shape[1], dtype=x.dtype)
+    return jnp.linalg.solve(gram, x.T @ y).T @ x_star
+
+
+TARGETS: dict[str, Target] = {"nearest-neighbour": nearest_neighbour, "ridge": ridge}
+EXAMPLES = {"nearest-neighbour": 2, "ridge": 1}  # with one example, the nearest neighbour is always the same
+
+
+def target_of(text: str) -> Target:
+    """A target by its name, or from a file of the user's: `path/to/file.py:function`."""
+    if text in TARGETS:
+        return TARGETS[text]
+    path, _, name = text.rpartition(":")
+    if not path.endswith(".py") or not name.isidentifier():
+        raise unknown("target", text, (*TARGETS, "your.py:function"))
+    if not Path(path).is_file():
+        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
+    found = getattr(_module(Path(path)), name, None)
+    if not callable(found):
+        raise FewstepError(f"{path} has no function {name}. Write one: def {name}(x, y, x_star): ...")
+    return found
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FewstepError(f"{path} cannot be run: {type(error).__name__}: {error}.") from error
+    return module

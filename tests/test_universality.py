@@ -1,0 +1,315 @@
+"""The construction of Finn & Levine: every statement of its proof as a number, and the whole as a learner."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fewstep import Batch, FewstepError, gradient_learner
+from fewstep._network import Network
+from fewstep.rules import maml
+from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbour, ridge, target_of
+from fewstep.universality._network import through
+from fewstep.universality.losses import which_carry
+from tests.helpers import assert_close, output
+
+SMALL = Plan(bins=3, query_bins=4)
+PLANS = {
+    "scalar": SMALL,
+    "two examples": dataclasses.replace(SMALL, examples=2),
+    "ReLU": dataclasses.replace(SMALL, activation="relu"),
+    "vectors": Plan(bins=2, x_box=((-1.0, 1.0), (0.0, 3.0)), y_box=((-1.0, 1.0), (2.0, 5.0))),
+    "counts": Plan(bins=2, labels="one-hot", classes=3, examples=4),
+    "counts, ReLU": Plan(bins=2, labels="one-hot", classes=2, examples=3, activation="relu"),
+    "classes": Plan(bins=3, labels="classes", classes=3, examples=2),
+}
+
+
+@pytest.fixture(autouse=True)
+def _double() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def _any(x: Any, y: Any, x_star: Any) -> Any:
+    """A target with no structure that helps: it mixes all it gets, whatever its shape."""
+    mean = jnp.mean(jnp.sin(3 * x) @ jnp.ones(x.shape[1]))
+    labels = jnp.asarray(y, float)
+    per_output = jnp.mean(labels, axis=0) if labels.ndim == 2 else jnp.arange(3) * jnp.mean(labels)
+    return per_output * jnp.cos(jnp.sum(x_star) - mean) + jnp.sum(x_star)
+
+
+def _as_one_matrix(built: Construction) -> Network:
+    """The same network with each layer as one full matrix, as the paper has it."""
+    plan, blocks = built.plan, built.meta["weights"]["layers"]
+    tilde, bar = plan.J + plan.L, plan.slots * plan.outputs
+
+    def matrix(layer: Any) -> Any:
+        whole = jnp.zeros((tilde + bar + 1,) * 2)
+        whole = whole.at[:tilde, :tilde].set(layer["tilde"]).at[tilde:-1, tilde:-1].set(jnp.diag(layer["bar"]))
+        return whole.at[-1, -1].set(layer["check"])
+
+    def apply(params: Any, state: Any, x: Any, weight: Any) -> Any:
+        switch = params["switch"]
+        upper = jax.nn.one_hot(plan.bin_of(x), plan.J) * (switch == 0)
+        lower = jax.nn.one_hot(plan.bin_of(x, query=True), plan.L) * (switch != 0)
+        flow = jnp.concatenate(
+            [upper, lower, jnp.zeros((len(x), bar)), jnp.broadcast_to(switch, (len(x), 1))], axis=1
+        )  # fmt: skip
+        for layer in params["layers"]:
+            flow = flow @ layer.T
+        groups = flow[:, tilde:-1].reshape(len(x), plan.slots, plan.outputs)
+        return jnp.asarray(plan.offset)[None] + groups.sum(1) + flow[:, -1:] * plan.check[None], flow
+
+    init = lambda key: {"switch": jnp.zeros(()), "layers": jax.vmap(matrix)(blocks)}
+    return Network(init, apply, ())
+
+
+class TestTheLayers:
+    @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+    def test_products_and_kernel_are_those_of_the_proof(self, plan: Plan) -> None:
+        built = construct(_any, plan)
+        off, met = checks.products(built), checks.kernel(built)
+        assert max(off) < 1e-12
+        assert abs(met.met - (1 + 2 * plan.epsilon)) < 1e-12
+        assert met.elsewhere < 1e-12
+        assert met.table.shape == (plan.n_layers, plan.J, plan.L)
+
+    def test_a_damaged_layer_is_noticed(self) -> None:
+        built = construct(ridge, SMALL)
+        damaged = jax.tree.map(lambda leaf: leaf, built.meta)
+        damaged["weights"]["layers"]["tilde"] = damaged["weights"]["layers"]["tilde"].at[4, 0, 0].add(1e-6)
+        assert checks.products(built._replace(meta=damaged)).tilde > 1e-9
+        assert checks.closed_form(built._replace(meta=damaged)).error > 1e-9
+
+    def test_blocks_are_the_full_network(self) -> None:
+        """Blocks that are not stored stay zero: the full matrices learn the same."""
+        plan = Plan(bins=2, query_bins=3, examples=2)
+        built = construct(ridge, plan)
+        x, y = np.array([[-0.5], [0.5]]), np.array([[0.3], [-0.9]])
+        dense = gradient_learner(_as_one_matrix(built), maml(plan.lr), plan.loss)
+        batch = Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(2))
+        meta = dense.init(jax.random.key(0))
+        moved = dense.adapt(meta, jax.random.key(0), batch, 1).fast
+        ours = built.adapt(x, y).fast
+        tilde = plan.J + plan.L
+        assert_close(moved["layers"][:, tilde:-1, :tilde], ours["layers/cross"], 1e-12)
+        assert_close(moved["layers"][:, -1, :tilde], ours["layers/to_check"], 1e-12)
+        assert_close(moved["switch"], ours["switch/bias"], 1e-12)
+        change = moved["layers"] - meta["weights"]["layers"]
+        kept = change.at[:, tilde:, :tilde].set(0.0)
+        assert jnp.abs(kept).max() == 0
+
+    def test_thirty_two_bins_fit(self) -> None:
+        """1,026 layers as blocks; as matrices they would take ten gigabytes."""
+        shapes = jax.eval_shape(construct(_constant, Plan(bins=2)).network.init, jax.random.key(0))
+        assert shapes["layers"]["tilde"].shape == (6, 4, 4)
+        big = Plan(bins=32)
+        numbers = big.n_layers * ((big.J + big.L) * (big.slots + big.J + big.L + 1) + big.slots + 1)
+        assert (big.n_layers, 8 * numbers < 600e6) == (1026, True)
+
+
+def _constant(x: Any, y: Any, x_star: Any) -> Any:
+    return jnp.zeros(1)
+
+
+class TestTheStep:
+    @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+    def test_what_is_written_is_the_closed_form(self, plan: Plan) -> None:
+        found = checks.closed_form(construct(_any, plan))
+        assert found.error < 1e-12
+        assert found.largest > 0
+
+    def test_there_is_no_remainder_in_alpha_and_epsilon(self) -> None:
+        assert max(checks.over_alpha(construct(ridge, SMALL))) < 1e-12
+        assert max(checks.over_epsilon(ridge, SMALL, (0.5, 1e-3))) < 1e-9
+
+    def test_it_has_a_low_rank_in_each_layer_and_a_higher_one_in_all(self) -> None:
+        """The backward signals of scalar labels all point the same way, so that two examples still make rank one."""
+        for name, most in {"scalar": 1, "two examples": 1, "counts": 3}.items():
+            found = checks.ranks(construct(_any, PLANS[name]))
+            assert 1 <= found.of_a_layer <= most
+            assert found.of_the_product > most
+
+    def test_activations_are_not_negative(self) -> None:
+        before, after = checks.least_activation(construct(ridge, PLANS["ReLU"]))
+        assert min(before, after) > -1e-12
+
+    def test_the_frameworks_relu_kills_it(self) -> None:
+        plan = dataclasses.replace(SMALL, activation="framework relu")
+        killed, whole = construct(ridge, plan), construct(ridge, PLANS["ReLU"])
+        assert checks.written_at_most(killed) == 0
+        assert checks.written_at_most(whole) > 0.01
+        assert killed.learn([[0.5]], [[0.8]], [[0.1]]) == pytest.approx(_after_a_step_of_the_offset(plan, 0.8))
+
+    def test_without_a_step_the_network_predicts_its_offset(self) -> None:
+        built = construct(ridge, SMALL)
+        y, _ = built.network.apply(built.meta["weights"], (), jnp.array([[0.3], [-0.9]]), jnp.ones(2))
+        assert_close(y, jnp.full((2, 1), -3.0), 1e-12)
+
+    def test_single_precision_is_near(self) -> None:
+        with jax.enable_x64(False):
+            assert checks.closed_form(construct(ridge, SMALL)).error < 1e-5
+
+
+def _after_a_step_of_the_offset(plan: Plan, y: float) -> float:
+    """What is left where nothing is written: the output's own offset and the switch moved down the gradient."""
+    signal = 2 * (y - plan.offset[0])
+    return float(plan.offset[0] + plan.lr * signal)
+
+
+class TestTheLearner:
+    @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+    def test_at_the_centres_it_is_the_target(self, plan: Plan) -> None:
+        """At the bins' centres nothing is lost but what lies between two knots of y: those are hit here."""
+        built, knots = construct(_any, plan, knots=5), 5
+        random = np.random.default_rng(0)
+        for _ in range(4):
+            x = plan.centres()[random.permutation(plan.J)[: plan.examples]]
+            if plan.labels == "numbers":
+                low, high = (np.array(side) for side in zip(*plan.y_box, strict=True))
+                y = low + (high - low) * random.integers(knots, size=(plan.examples, plan.outputs)) / (knots - 1)
+            else:
+                drawn = random.integers(plan.classes, size=plan.examples)
+                y = drawn if plan.labels == "classes" else np.eye(plan.classes)[drawn]
+            if plan.labels == "one-hot":
+                x = plan.centres()[random.integers(plan.J, size=plan.examples)]  # bins may be shared
+            asked = plan.centres(query=True)
+            told = np.stack([np.asarray(_any(jnp.asarray(x), jnp.asarray(y), jnp.asarray(s))) for s in asked])
+            assert_close(built.learn(x, y, asked), told, 1e-9)
+
+    def test_more_bins_are_nearer(self) -> None:
+        found = [error.root_mean_square for error in checks.over_bins(ridge, Plan(), (2, 4, 8), n=60)]
+        assert found[1] < 0.7 * found[0]
+        assert found[2] < 0.7 * found[1]
+
+    def test_nearest_neighbour_with_two_examples(self) -> None:
+        built = construct(nearest_neighbour, Plan(bins=8, examples=2))
+        answers = built.learn([[-0.8], [0.7]], [[0.25], [-0.5]], [[-1.0], [-0.3], [0.4], [1.0]])
+        assert_close(answers[:, 0], [0.25, 0.25, -0.5, -0.5], 1e-9)
+
+    @pytest.mark.slow
+    def test_a_trained_perceptron_reads_it_out_too(self) -> None:
+        plan = Plan(bins=3)
+        by_table, by_mlp = construct(ridge, plan), construct(ridge, plan, readout="mlp")
+        off = checks.error(by_mlp, ridge, n=50).root_mean_square
+        assert off < 1.3 * checks.error(by_table, ridge, n=50).root_mean_square
+
+    def test_a_numpy_target_is_taken_too(self) -> None:
+        def halves(x: Any, y: Any, x_star: Any) -> float:
+            return float(np.asarray(y)[0, 0] if x_star[0] > 0 else -np.asarray(y)[0, 0])
+
+        built = construct(halves, Plan(bins=2))
+        assert_close(built.learn([[0.2]], [[0.5]], [[-0.5], [0.5]])[:, 0], [-0.5, 0.5], 1e-9)
+
+    def test_which_losses_carry_y(self) -> None:
+        carry = {found.name: found.carries for found in which_carry()}
+        assert carry == {
+            "squared error": True, "absolute error": False, "Huber": False, "hinge": False, "cross entropy": True,
+        }  # fmt: skip
+        inside = {found.name: found.carries for found in which_carry((0.05, 0.1, 0.2))}
+        assert inside["Huber"]  # near 0 it is a square
+
+    def test_cross_entropy_cannot_count_all_classes_at_once(self) -> None:
+        """Its gradient is blind to one of each class: two examples in one bin can cancel."""
+        plan = PLANS["classes"]
+        both = plan.signal(jnp.arange(3)).sum(0)
+        assert_close(both, jnp.zeros(3), 1e-12)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"bins": 0}, "bins is 0. It must be at least 1"),
+            ({"bins": 99}, "99 bins of x and 99 of x\\* make 9,803 layers"),
+            ({"examples": 9}, "9 examples do not fit into 8 bins"),
+            ({"lr": 0.0}, "lr is 0.0"),
+            ({"epsilon": float("nan")}, "epsilon is nan"),
+            ({"y_box": ((1.0, 1.0),)}, "y_box has the range"),
+            ({"labels": "classes", "activation": "relu"}, "signals below 0"),
+            ({"labels": "one-hot", "classes": 1}, "classes is 1"),
+        ],
+    )
+    def test_plans(self, options: Any, said: str) -> None:
+        with pytest.raises(FewstepError, match=said):
+            Plan(**options)
+
+    @pytest.mark.parametrize(
+        ("target", "said"),
+        [
+            (lambda x, y, s: jnp.zeros(3), "shape \\(3,\\).*must give 1 number"),
+            (lambda x, y, s: jnp.where(s > 0, jnp.nan, y[0]), "gives \\[nan\\] at x = "),
+            (lambda x, y: y, "fails with TypeError"),
+            (lambda x, y, s: "three", "must give 1 number"),
+        ],
+    )
+    def test_targets(self, target: Any, said: str) -> None:
+        with pytest.raises(FewstepError, match=said):
+            construct(target, Plan(bins=2))
+
+    @pytest.mark.parametrize(
+        ("x", "y", "said"),
+        [
+            ([[0.5], [-0.5]], [[0.5], [1.5]], "y is \\[0.5, 1.5\\] in coordinate 0.*made for -1 to 1"),
+            ([[0.5], [-2.0]], [[0.5], [0.5]], "x is \\[0.5, -2.0\\]"),
+            ([[0.5], [0.6]], [[0.5], [0.5]], "fall into the bins \\[1, 1\\]"),
+            ([[0.5]], [[0.5]], "x has shape \\(1, 1\\)"),
+            ([[0.5], [np.nan]], [[0.5], [0.5]], "x is \\[0.5, nan\\]"),
+        ],
+    )
+    def test_examples(self, x: Any, y: Any, said: str) -> None:
+        built = construct(nearest_neighbour, Plan(bins=2, examples=2))
+        with pytest.raises(FewstepError, match=said):
+            built.learn(x, y, [[0.0]])
+
+    def test_a_table_that_is_too_large(self) -> None:
+        with pytest.raises(FewstepError, match="readout='mlp'"):
+            construct(nearest_neighbour, Plan(bins=8, examples=5))
+
+    def test_names_and_files_of_targets(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text("def twice(x, y, x_star):\n    return 2 * y[0]\nnumber = 3\n")
+        (tmp_path / "broken.py").write_text("1 / 0\n")
+        assert target_of("ridge") is ridge
+        assert target_of(f"{tmp_path}/mine.py:twice")(np.ones((1, 1)), np.ones((1, 1)), np.ones(1)) == 2
+        for text, said in {
+            "rigde": "Did you mean 'ridge'", f"{tmp_path}/none.py:f": "There is no file",
+            f"{tmp_path}/mine.py:thrice": "no function thrice", f"{tmp_path}/mine.py:number": "no function number",
+            f"{tmp_path}/broken.py:f": "ZeroDivisionError",
+        }.items():  # fmt: skip
+            with pytest.raises(FewstepError, match=said):
+                target_of(text)
+
+
+class TestCommand:
+    def test_reproduce(self, tmp_path: Path, capsys: Any) -> None:
+        out = tmp_path / "out"
+        args = ("reproduce", "universality", "--quick", "--bins", "2", "--target", "ridge", "--out", str(out))
+        code, shown, _ = output(capsys, *args, "--json")
+        assert code == 0
+        result = json.loads(shown)
+        assert {row["verdict"] for row in result["rows"]} <= {"meets", "-"}
+        assert (out / "report.html").read_text().count("<figure") == 3
+        assert result["command"] == "fewstep reproduce universality --quick --bins 2 --target ridge"
+        for more, said in {
+            ("--steps", "3"): "--steps does not apply to universality", ("--bins", "0"): "bins is 0",
+            ("--target", "ridgy"): "Did you mean 'ridge'", ("--examples", "0"): "examples is 0",
+        }.items():  # fmt: skip
+            code, _, error = output(capsys, "reproduce", "universality", *more, "--out", str(tmp_path / "other"))
+            assert (code, said in error) == (2, True)
+
+
+def test_flows_tell_where_information_is() -> None:
+    """Before the step the bar block is empty at every layer; after it, only where x* meets its pair."""
+    built = construct(ridge, SMALL)
+    before, after = checks.flows(built, np.array([[-0.9]]), np.array([[1.0]]), np.array([[0.9]]))
+    assert jnp.abs(before.bar).max() == 0
+    last = through(SMALL, built.meta["weights"], jnp.array([[0.9]]))[0]
+    assert jnp.abs(last.bar).max() == 0
+    assert int(jnp.argmax(after.bar[-1, 0])) == 0 + SMALL.J * 3
