@@ -138,7 +138,7 @@ class TestTheStep:
             assert found.of_the_product > most
 
     def test_activations_are_not_negative(self) -> None:
-        before, after = checks.least_activation(construct(ridge, PLANS["ReLU"]))
+        before, after = checks.least_activation(construct(ridge, SMALL))  # a ReLU would hide what is below 0
         assert min(before, after) > -1e-12
 
     def test_the_frameworks_relu_kills_it(self) -> None:
@@ -310,6 +310,6 @@ def test_flows_tell_where_information_is() -> None:
     built = construct(ridge, SMALL)
     before, after = checks.flows(built, np.array([[-0.9]]), np.array([[1.0]]), np.array([[0.9]]))
     assert jnp.abs(before.bar).max() == 0
-    last = through(SMALL, built.meta["weights"], jnp.array([[0.9]]))[0]
+    last = through(SMALL.shape, built.meta["weights"], jnp.array([[0.9]]))[0]
     assert jnp.abs(last.bar).max() == 0
     assert int(jnp.argmax(after.bar[-1, 0])) == 0 + SMALL.J * 3

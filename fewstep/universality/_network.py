@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from fewstep._errors import FewstepError
-from fewstep._network import Layer, Leaf, Network
+from fewstep._network import Layer, Leaf, Network, flatten
 from fewstep.universality._layers import layers
 from fewstep.universality.plan import Activation, Plan
 
 Params = dict[str, Any]
+Apply = Callable[[Params, Any, Any, Array], tuple[Array, Any]]
 Readout = Callable[[Params, Array], Array]  # the output's parameters and the bar block of a row: y_hat
 _SKIP = "part of a construction whose layers are what they are"
 
@@ -27,8 +28,8 @@ class Signal(NamedTuple):
     check: Float[Array, " rows"]
 
 
-def network(plan: Plan, readout: Readout, table: Params) -> Network:
-    """The network; `readout(parameters, bar)` is h_post and `table` its parameters."""
+def network(plan: Plan, apply: Apply, table: Params) -> Network:
+    """The network of a plan; `apply` is `applied` of its shape, `table` what its read-out knows."""
 
     def init(key: Key[Array, ""]) -> Params:
         return jax.tree.map(jnp.asarray, {
@@ -36,18 +37,23 @@ def network(plan: Plan, readout: Readout, table: Params) -> Network:
             "before": {"offset": plan.offset, "check": plan.check}, "after": table,
         })  # fmt: skip
 
-    def apply(params: Params, state: Any, x: Any, weight: Array) -> tuple[Array, Any]:
-        if x.ndim != 2 or x.shape[1] != len(plan.x_box):
-            raise FewstepError(f"x has shape {x.shape}; this network takes rows of {len(plan.x_box)} numbers.")
-        return _output(plan, readout, params, through(plan, params, x)[0]), state
-
     named = {
         "switch": ("bias",), "layers": ("tilde", "bar", "check", "cross", "to_check"), "before": ("offset", "check"),
+        "after": tuple(flatten(table)),
     }  # fmt: skip
-    listed = [Layer(name, 1, tuple(Leaf(f"{name}/{leaf}", (0,)) for leaf in leaves), _SKIP)
-              for name, leaves in named.items()]  # fmt: skip
-    paths = tuple(Leaf(f"after/{path}", (0,)) for path in _paths(table))
-    return Network(init, apply, (*listed, Layer("after", 1, paths, _SKIP)))
+    leaves = {name: tuple(Leaf(f"{name}/{leaf}", (0,)) for leaf in some) for name, some in named.items()}
+    return Network(init, apply, tuple(Layer(name, 1, some, _SKIP) for name, some in leaves.items()))
+
+
+def applied(shape: Plan, readout: Readout) -> Apply:
+    """The function of all networks of that shape; `readout(parameters, bar)` is h_post."""
+
+    def apply(params: Params, state: Any, x: Any, weight: Array) -> tuple[Array, Any]:
+        if x.ndim != 2 or x.shape[1] != len(shape.x_box):
+            raise FewstepError(f"x has shape {x.shape}; this network takes rows of {len(shape.x_box)} numbers.")
+        return _output(shape, readout, params, through(shape, params, x)[0]), state
+
+    return apply
 
 
 def features(plan: Plan, switch: Array, x: Float[Array, "rows inputs"]) -> Signal:
@@ -96,8 +102,3 @@ def _output(plan: Plan, readout: Readout, params: Params, last: Signal) -> Float
     least = 0.5 * plan.gain * plan.least_signal
     on = jnp.clip(2 * jnp.max(jnp.abs(last.bar), axis=1) / least - 1, 0.0, 1.0)[:, None]
     return (1 - on) * before + on * after
-
-
-def _paths(table: Params) -> list[str]:
-    leaves, _ = jax.tree_util.tree_flatten_with_path(table)
-    return [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]

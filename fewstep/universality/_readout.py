@@ -10,6 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from fewstep._errors import FewstepError
+from fewstep._network import Network
 from fewstep.networks import mlp
 from fewstep.universality._network import Params, Readout
 from fewstep.universality._target import Target, draw, evaluate
@@ -27,11 +28,11 @@ class Read(NamedTuple):
     query: Int[Array, ""]
 
 
-def read(plan: Plan, knots: int, bar: Float[Array, " bar"]) -> Read:
+def read(plan: Plan, knots: int, epsilon: Float[Array, ""], bar: Float[Array, " bar"]) -> Read:
     """Undoes the step's gain and its known leak into all slots, and finds which bins hold something."""
-    groups = bar.reshape(plan.L, plan.J, plan.outputs) / plan.gain
-    total = jnp.sum(groups, axis=(0, 1), keepdims=True) / (1 + plan.slots * plan.epsilon)
-    signal = groups - plan.epsilon * total
+    groups = bar.reshape(plan.L, plan.J, plan.outputs) / (plan.gain * (1 + 2 * epsilon))
+    total = jnp.sum(groups, axis=(0, 1), keepdims=True) / (1 + plan.slots * epsilon)
+    signal = groups - epsilon * total
     query = jnp.argmax(jnp.max(jnp.abs(signal), axis=(1, 2)))
     held = signal[query]
     if plan.labels == "one-hot":
@@ -46,8 +47,24 @@ def read(plan: Plan, knots: int, bar: Float[Array, " bar"]) -> Read:
     return Read(bins, (y - low) / (high - low) * (knots - 1), query)
 
 
-def by_table(plan: Plan, target: Target, knots: int) -> tuple[Readout, Params]:
-    """h_post as a table of the target at the bins' centres; between `knots` values of y it is linear."""
+def table_reader(plan: Plan, knots: int) -> Readout:
+    """h_post by a table: the entry of the bins, linear between values of y."""
+    knots = knots if plan.labels == "numbers" else plan.classes
+
+    def readout(params: Params, bar: Array) -> Array:
+        found = read(plan, knots, params["epsilon"], bar)
+        cell = params["table"][(*found.bins, found.query)]
+        for place in found.labels.reshape(-1):
+            below = jnp.clip(jnp.floor(place), 0, knots - 2).astype(int)
+            share = jnp.clip(place - below, 0.0, 1.0)
+            cell = (1 - share) * cell[below] + share * cell[below + 1]
+        return cell
+
+    return readout
+
+
+def table_of(plan: Plan, target: Target, knots: int) -> Params:
+    """The target at the bins' centres and `knots` values of each y, and what is needed to read the bar block."""
     knots = knots if plan.labels == "numbers" else plan.classes
     if knots < 2:
         raise FewstepError(f"knots is {knots}. It must be at least 2.")
@@ -58,18 +75,7 @@ def by_table(plan: Plan, target: Target, knots: int) -> tuple[Readout, Params]:
             f"The table of the read-out would have {entries:.3g} numbers, and {_LARGEST:,} is the most. Take fewer "
             "bins, examples or knots, or readout='mlp'."
         )
-    table = _tabulate(plan, target, knots, shape)
-
-    def readout(params: Params, bar: Array) -> Array:
-        found = read(plan, knots, bar)
-        cell = params["table"][(*found.bins, found.query)]
-        for place in found.labels.reshape(-1):
-            below = jnp.clip(jnp.floor(place), 0, knots - 2).astype(int)
-            share = jnp.clip(place - below, 0.0, 1.0)
-            cell = (1 - share) * cell[below] + share * cell[below + 1]
-        return cell
-
-    return readout, {"table": table}
+    return {"table": _tabulate(plan, target, knots, shape), "epsilon": np.asarray(plan.epsilon)}
 
 
 def _tabulate(plan: Plan, target: Target, knots: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -85,13 +91,17 @@ def _tabulate(plan: Plan, target: Target, knots: int, shape: tuple[int, ...]) ->
     return evaluate(plan, target, x, y, x_star).reshape(*shape, plan.outputs)
 
 
-def by_mlp(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> tuple[Readout, Params]:
-    """h_post as a perceptron trained by Adam on what the step writes for examples drawn from the box."""
+def mlp_reader(plan: Plan) -> Readout:
+    """h_post by a perceptron of the bar block."""
+    net = _perceptron(plan)
+    return lambda params, bar: net.apply(params, (), bar[None] / plan.gain, jnp.ones(1))[0][0]
+
+
+def mlp_of(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> Params:
+    """The perceptron trained by Adam on what the step writes for examples drawn from the box."""
     drawn = draw(plan, _POINTS, seed)
     x, y, x_star, answer = (jnp.asarray(array) for array in (*drawn, evaluate(plan, target, *drawn)))
-    net = mlp(plan.slots * plan.outputs, plan.outputs, hidden=_HIDDEN, std=(plan.slots * plan.outputs) ** -0.5)
-    optimiser = optax.adam(optax.cosine_decay_schedule(3e-3, steps))
-    readout: Readout = lambda params, bar: net.apply(params, (), bar[None] / plan.gain, jnp.ones(1))[0][0]
+    optimiser, readout = optax.adam(optax.cosine_decay_schedule(3e-3, steps)), mlp_reader(plan)
 
     def wrong(params: Params, rows: Array) -> Array:
         bars = jax.vmap(lambda *point: written(plan, *point))(x[rows], y[rows], x_star[rows])
@@ -103,10 +113,15 @@ def by_mlp(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> t
         updates, memory = optimiser.update(slope, memory, params)
         return (optax.apply_updates(params, updates), memory), None
 
-    params = net.init(jax.random.key(seed))
+    params = _perceptron(plan).init(jax.random.key(seed))
     keys = jax.random.split(jax.random.key(seed + 1), steps)
     (params, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimiser.init(p)), keys))(params)
-    return readout, params
+    return params
+
+
+def _perceptron(plan: Plan) -> Network:
+    inputs = plan.slots * plan.outputs
+    return mlp(inputs, plan.outputs, hidden=_HIDDEN, std=inputs**-0.5)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -117,4 +132,5 @@ def written(
     signals = plan.signal(y).astype(x.dtype)
     slots = plan.bin_of(x) + plan.J * plan.bin_of(x_star[None], query=True)
     into = jax.nn.one_hot(slots, plan.slots, dtype=x.dtype).T @ signals
-    return (plan.gain * (into + plan.epsilon * jnp.sum(signals, axis=0)[None])).reshape(-1)
+    gain = plan.gain * (1 + 2 * plan.epsilon)
+    return (gain * (into + plan.epsilon * jnp.sum(signals, axis=0)[None])).reshape(-1)

@@ -9,15 +9,17 @@ Reference: Finn & Levine, Meta-Learning and Universality, ICLR 2018. The slides'
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fewstep._episode import Batch
+from fewstep._evaluate import light
 from fewstep._learner import Adapted, gradient_learner
 from fewstep._network import flatten, unflatten
+from fewstep._rule import Meta
 from fewstep.rules import maml
 from fewstep.universality._layers import wanted
 from fewstep.universality._network import Signal, through
@@ -127,7 +129,8 @@ def over_alpha(built: Construction, alphas: tuple[float, ...] = ALPHAS, seed: in
         adapted = learner.adapt(built.meta, jax.random.key(0), Batch(x, y, jnp.ones(plan.examples)), 1)
         return jnp.abs(_bars(built, adapted, asked) / alpha - told).max() / jnp.abs(told).max()
 
-    return np.asarray(jax.jit(lambda some: jax.lax.map(off, some))(jnp.asarray(alphas))).tolist()
+    many = jax.jit(lambda some: jax.lax.map(off, some), compiler_options=light())
+    return np.asarray(many(jnp.asarray(alphas))).tolist()
 
 
 def over_epsilon(target: Target, plan: Plan, epsilons: tuple[float, ...] = EPSILONS, seed: int = 0) -> list[float]:
@@ -145,9 +148,9 @@ def ranks(built: Construction, seed: int = 0) -> Ranks:
     layers = np.asarray(params["layers"]["cross"])
     unit = {**params, "switch": {"bias": jnp.ones_like(params["switch"]["bias"])}}
     centres = jnp.asarray(plan.centres(query=True))
-    change = np.asarray(through(plan, unit, centres)[0].bar)
+    change = np.asarray(through(plan.shape, unit, centres)[0].bar)
     off = {**params, "switch": {"bias": jnp.zeros_like(params["switch"]["bias"])}}
-    at_x = np.asarray(through(plan, off, jnp.asarray(plan.centres()))[0].bar)
+    at_x = np.asarray(through(plan.shape, off, jnp.asarray(plan.centres()))[0].bar)
     whole = np.linalg.matrix_rank(np.concatenate([at_x, change]))
     return Ranks(max(int(np.linalg.matrix_rank(layer)) for layer in layers), int(whole))
 
@@ -156,26 +159,26 @@ def least_activation(built: Construction, seed: int = 0) -> tuple[float, float]:
     """The smallest entry of any activation, before the step at all bins of x, and after it at all bins of x*."""
     plan = built.plan
     x, y, _ = draw(plan, 1, seed)
-    before = through(plan, built.meta["weights"], jnp.asarray(plan.centres()))[1]
+    before = through(plan.shape, built.meta["weights"], jnp.asarray(plan.centres()))[1]
     after = flows(built, x[0], y[0], plan.centres(query=True))[1]
     return tuple(min(float(block.min()) for block in flow) for flow in (before, after))  # type: ignore[return-value]
 
 
 def flows(built: Construction, x: np.ndarray, y: np.ndarray, x_star: np.ndarray) -> tuple[Signal, Signal]:
     """What comes out of every layer: before the step at the examples, and after it at x*."""
-    before = through(built.plan, built.meta["weights"], jnp.asarray(x))[1]
-    after = through(built.plan, _params(built, built.adapt(x, y)), jnp.asarray(x_star))[1]
+    before = through(built.plan.shape, built.meta["weights"], jnp.asarray(x))[1]
+    after = through(built.plan.shape, _params(built, built.adapt(x, y)), jnp.asarray(x_star))[1]
     return before, after
 
 
-def error(built: Construction, target: Target, n: int = 200, seed: int = 0) -> Error:
+def error(built: Construction, target: Target, n: int = 60, seed: int = 0) -> Error:
     """The learner against its target at n drawn sets of examples and x*."""
     x, y, x_star = draw(built.plan, n, seed)
     off = _answers(built, n, seed) - evaluate(built.plan, target, x, y, x_star)
     return Error(float(np.sqrt(np.mean(np.square(off)))), float(np.abs(off).max()))
 
 
-def over_bins(target: Target, plan: Plan, bins: tuple[int, ...] = (2, 4, 8, 16), n: int = 200) -> list[Error]:
+def over_bins(target: Target, plan: Plan, bins: tuple[int, ...] = (2, 4, 8, 16), n: int = 60) -> list[Error]:
     """The same for several numbers of bins: for a smooth target the error falls as 1 / bins."""
     plans = [dataclasses.replace(plan, bins=number, query_bins=None) for number in bins]
     return [error(construct(target, each), target, n) for each in plans]
@@ -187,20 +190,22 @@ def _params(built: Construction, adapted: Adapted) -> dict[str, dict[str, jax.Ar
 
 
 def _bars(built: Construction, adapted: Adapted, x_star: jax.Array) -> jax.Array:
-    return through(built.plan, _params(built, adapted), x_star)[0].bar
+    return through(built.plan.shape, _params(built, adapted), x_star)[0].bar
 
 
 def _answers(built: Construction, n: int, seed: int) -> np.ndarray:
     """What the learner answers to n drawn sets of examples and x*, each by a step of its own."""
-    x, y, x_star = (jnp.asarray(array) for array in draw(built.plan, n, seed))
-    key, ones = jax.random.key(0), jnp.ones(built.plan.examples)
+    points = tuple(jnp.asarray(array) for array in draw(built.plan, n, seed))
+    answer = jax.jit(_answer_all, static_argnums=(0, 1), compiler_options=light())
+    return np.asarray(answer(built.learner.adapt, built.learner.predict, built.meta, points))
 
+
+def _answer_all(adapt: Any, predict: Any, meta: Meta, points: tuple[jax.Array, ...]) -> jax.Array:
     def one(point: tuple[jax.Array, ...]) -> jax.Array:
-        examples, labels, asked = point
-        adapted = built.learner.adapt(built.meta, key, Batch(examples, labels, ones), 1)
-        return built.learner.predict(built.meta, adapted, asked[None])[0]
+        x, y, asked = point
+        return predict(meta, adapt(meta, jax.random.key(0), Batch(x, y, jnp.ones(len(x))), 1), asked[None])[0]
 
-    return np.asarray(jax.jit(lambda points: jax.lax.map(one, points))((x, y, x_star)))
+    return jax.lax.map(one, points)
 
 
 def _apart(plan: Plan, x: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Builds the network that one gradient step turns into a given learner."""
 
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -8,12 +9,13 @@ import numpy as np
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError, unknown
+from fewstep._evaluate import light
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.rules import maml
-from fewstep.universality._network import network
-from fewstep.universality._readout import by_mlp, by_table
+from fewstep.universality._network import Apply, applied, network
+from fewstep.universality._readout import mlp_of, mlp_reader, table_of, table_reader
 from fewstep.universality._target import Target
 from fewstep.universality.plan import Plan
 
@@ -29,12 +31,14 @@ class Construction(NamedTuple):
     def adapt(self, x: Any, y: Any) -> Adapted:
         """One gradient step on the examples x (K, inputs) and y (K, outputs)."""
         support = Batch(*self._checked(x, y), jnp.ones(self.plan.examples))
-        return jax.jit(self.learner.adapt, static_argnums=3)(self.meta, jax.random.key(0), support, 1)
+        adapt = jax.jit(self.learner.adapt, static_argnums=3, compiler_options=light())
+        return adapt(self.meta, jax.random.key(0), support, 1)
 
     def learn(self, x: Any, y: Any, x_star: Any) -> np.ndarray:
         """What the network says of rows of x* (n, inputs) after one gradient step on the examples."""
         asked = jnp.asarray(x_star, float).reshape(-1, len(self.plan.x_box))
-        return np.asarray(jax.jit(self.learner.predict)(self.meta, self.adapt(x, y), asked))
+        predict = jax.jit(self.learner.predict, compiler_options=light())
+        return np.asarray(predict(self.meta, self.adapt(x, y), asked))
 
     def _checked(self, x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
         plan = self.plan
@@ -80,10 +84,18 @@ def construct(
     plan = plan or Plan()
     if readout not in ("table", "mlp"):
         raise unknown("readout", readout, ("table", "mlp"))
-    made, table = by_table(plan, target, knots) if readout == "table" else by_mlp(plan, target, seed=seed)
-    net = network(plan, made, table)
-    learner = gradient_learner(net, maml(plan.lr), plan.loss)
+    table = table_of(plan, target, knots) if readout == "table" else mlp_of(plan, target, seed=seed)
+    apply, learner = _shared(plan.shape, readout, knots)
+    net = network(plan, apply, table)
+    learner = learner._replace(init=lambda key: {"weights": net.init(key)})
     return Construction(plan, net, learner, learner.init(jax.random.key(seed)))
+
+
+@lru_cache(maxsize=64)
+def _shared(shape: Plan, readout: str, knots: int) -> tuple[Apply, Learner]:
+    """What constructions of one shape have in common, made once, so that it is compiled once."""
+    apply = applied(shape, table_reader(shape, knots) if readout == "table" else mlp_reader(shape))
+    return apply, gradient_learner(Network(lambda key: {}, apply, ()), maml(shape.lr), shape.loss)
 
 
 def _check_range(name: str, values: np.ndarray, box: tuple[tuple[float, float], ...]) -> None:

@@ -70,6 +70,11 @@ class Plan:
             raise FewstepError("Cross entropy gives signals below 0, which a ReLU cuts off. Use labels='one-hot'.")
 
     @property
+    def shape(self) -> "Plan":
+        """The plan without the numbers that live in the network's parameters: equal shapes share compiled programs."""
+        return dataclasses.replace(self, epsilon=1.0)
+
+    @property
     def J(self) -> int:
         """Bins of x, all coordinates together."""
         return self.bins ** len(self.x_box)
@@ -122,8 +127,8 @@ class Plan:
 
     @property
     def gain(self) -> float:
-        """What the step multiplies a signal by on its way into a slot, but for 1 + epsilon."""
-        return self.lr * (1 + 2 * self.epsilon) / self.examples
+        """What the step multiplies a signal by on its way into a slot, but for the factors of epsilon."""
+        return self.lr / self.examples
 
     def signal(self, y: Any) -> Float[Array, "rows outputs"]:
         """Minus the gradient of each row's loss with respect to its prediction, before the step."""

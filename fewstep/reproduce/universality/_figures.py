@@ -53,23 +53,24 @@ def _other(plan: Plan) -> tuple[np.ndarray, float]:
 
 
 def _pictures(target: Target, built: Construction, y: float) -> tuple[np.ndarray, np.ndarray]:
-    """Both as images: rows are x* from below, columns the x of the first example."""
+    """Both as images: rows are x* from below, columns the x of the first example. Where both examples fall into one bin
+    there is no answer, and the picture stays white."""
     plan = built.plan
     low, high = plan.x_box[0]
     along = low + (high - low) * (np.arange(_PIXELS) + 0.5) / _PIXELS
     other, its_y = _other(plan)
-    taken = int(plan.bin_of(jnp.asarray(other[None]))[0])
-    wanted, made = np.full((2, _PIXELS, _PIXELS), np.nan)
-    for column, x in enumerate(along):
-        xs = np.array([[x], *[other] * (plan.examples - 1)])
-        ys = np.array([[y], *[[its_y]] * (plan.examples - 1)])
-        wanted[:, column] = evaluate(
-            plan, target, np.tile(xs, (_PIXELS, 1, 1)), np.tile(ys, (_PIXELS, 1, 1)), along[:, None]
-        )[:, 0]
-        if plan.examples == 1 or int(plan.bin_of(jnp.asarray([[x]]))[0]) != taken:
-            made[:, column] = built.learn(xs, ys, along[:, None])[:, 0]
-    made[:, np.isnan(made).all(axis=0)] = 0.0
-    return wanted[::-1], made[::-1]
+    xs = np.stack([np.array([[x], *[other] * (plan.examples - 1)]) for x in along])
+    ys = np.array([[y], *[[its_y]] * (plan.examples - 1)])
+    many = lambda part: np.repeat(part, _PIXELS, axis=0)
+    wanted = evaluate(
+        plan, target, many(xs), np.tile(ys, (_PIXELS**2, 1, 1)), np.tile(along, _PIXELS)[:, None]
+    ).reshape(_PIXELS, _PIXELS)  # fmt: skip
+    bins = [np.unique(np.asarray(plan.bin_of(jnp.asarray(x)))).size for x in xs]
+    blank = np.zeros(_PIXELS)
+    made = [
+        built.learn(x, ys, along[:, None])[:, 0] if n == plan.examples else blank for x, n in zip(xs, bins, strict=True)
+    ]
+    return wanted.T[::-1], np.stack(made).T[::-1]
 
 
 def _image(plan: Plan, title: str, image: np.ndarray, size: float, ax: Any) -> None:

@@ -46,32 +46,27 @@ def step_rows(name: str, target: Target, plan: Plan, built: Construction, *, qui
     ]  # fmt: skip
 
 
-def relu_rows(name: str, target: Target, plan: Plan) -> list[Row]:
+def relu_rows(name: str, target: Target, plan: Plan, built: Construction) -> list[Row]:
     """ReLUs between the layers: the proof's, and the framework's, whose derivative at 0 is 0."""
     proof, framework = (
         construct(target, dataclasses.replace(plan, activation=kind)) for kind in ("relu", "framework relu")
     )
-    before, after = checks.least_activation(proof)
+    before, after = checks.least_activation(built)  # without ReLUs, which would hide what is below 0
     with_relu, lost = checks.closed_form(proof), checks.written_at_most(framework)
     least = min(before, after)
     return [
-        _row(name, "with ReLU: smallest activation, before and after", least, "not below 0", least > -EXACT),
+        _row(name, "smallest activation of any layer, before and after the step", least, "not below 0", least > -EXACT),
         _row(name, "with ReLU, derivative 1 at 0: bar block - closed form", with_relu.error, "0",
              with_relu.error < EXACT),
         _row(name, "with the framework's ReLU: largest entry written", lost, "0: the update is killed", lost == 0),
     ]  # fmt: skip
 
 
-def learner_rows(name: str, target: Target, plan: Plan, built: Construction, *, quick: bool) -> list[Row]:
-    """The whole learner against its target; training a read-out takes a while, and a quick run leaves it out."""
-    made = {"read out by a table": built}
-    if not quick:
-        made["read out by a trained perceptron"] = construct(target, plan, readout="mlp")
-    errors = {how: checks.error(each, target) for how, each in made.items()}
-    return [
-        _row(name, f"error of the learner, {how}, root mean square", found.root_mean_square, "falls with bins", None)
-        for how, found in errors.items()
-    ]
+def perceptron_row(name: str, target: Target, plan: Plan) -> Row:
+    """The whole learner against its target, its read-out a trained perceptron instead of a table."""
+    found = checks.error(construct(target, plan, readout="mlp"), target)
+    what = f"error with {plan.bins} bins, read out by a trained perceptron, root mean square"
+    return _row(name, what, found.root_mean_square, "as by a table", None)
 
 
 def bins_rows(name: str, target: Target, plan: Plan, bins: tuple[int, ...], smooth: bool) -> list[Row]:
@@ -82,8 +77,9 @@ def bins_rows(name: str, target: Target, plan: Plan, bins: tuple[int, ...], smoo
         fell = None if number == 0 else error.root_mean_square / found[number - 1].root_mean_square
         meets = None if fell is None or not smooth else fell < 0.7
         told = "falls as 1 / bins" if smooth else "falls"
-        rows.append(_row(name, f"error with {count} bins, root mean square", error.root_mean_square, told, meets)
-                    | {"bins": count, "largest": error.largest})  # fmt: skip
+        what = f"error with {count} bins, read out by a table, root mean square"
+        row = _row(name, what, error.root_mean_square, told, meets)
+        rows.append(row | {"bins": count, "largest": error.largest})
     return rows
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from fewstep.reproduce._figure import Figure
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.universality import _figures, _measure, _report
 from fewstep.runs.files import finite, write_json
+from fewstep.universality._target import Target
 from fewstep.universality.construct import construct
 from fewstep.universality.plan import Plan
 from fewstep.universality.targets import EXAMPLES, TARGETS, target_of
@@ -53,27 +55,29 @@ def reproduce(
     made = {name: (target_of(name), scale.plan(name)) for name in scale.targets}
     with _folder.held({"study": NAME, **scale._asdict()}, folder, resume=resume, overwrite=overwrite):
         begin = time.monotonic()
-        rows: list[dict[str, Any]] = []
-        figures: list[Figure] = []
+        say(f"{NAME}: {', '.join(f'{name} with {plan.n_layers} layers' for name, (_, plan) in made.items())}")
+        with ThreadPoolExecutor() as pool:  # most of the time is compiling, which leaves other threads alone
+            found = list(pool.map(lambda name: _one(name, *made[name], scale), made))
         with jax.enable_x64(True):
-            for name, (target, plan) in made.items():
-                say(f"{NAME}: {name}, {plan.n_layers} layers")
-                of_target, drawn = _one(name, target, plan, scale)
-                rows, figures = rows + of_target, figures + drawn
-            say(f"{NAME}: losses and pictures")
-            rows += _measure.loss_rows()
-            figures += [_figures.against_bins(rows), _figures.information(*next(iter(made.values())))]
+            rows = [row for of_target, _ in found for row in of_target] + _measure.loss_rows()
+            figures = [figure for _, drawn in found for figure in drawn]
+            say(f"{NAME}: pictures")
+            figures += [
+                _figures.against_bins(rows),
+                _figures.information(*min(made.values(), key=lambda pair: pair[1].examples)),
+            ]
             return _tell(folder, scale, rows, figures, time.monotonic() - begin)
 
 
-def _one(name: str, target: Any, plan: Plan, scale: Scale) -> tuple[list[dict[str, Any]], list[Figure]]:
-    built = construct(target, plan, seed=scale.seed)
-    rows = [
-        *_measure.layers_rows(name, built), *_measure.step_rows(name, target, plan, built, quick=scale.quick),
-        *_measure.relu_rows(name, target, plan), *_measure.learner_rows(name, target, plan, built, quick=scale.quick),
-        *_measure.bins_rows(name, target, plan, scale.series, smooth=name == "ridge"),
-    ]  # fmt: skip
-    return rows, [_figures.side_by_side(name, target, built)]
+def _one(name: str, target: Target, plan: Plan, scale: Scale) -> tuple[list[dict[str, Any]], list[Figure]]:
+    with jax.enable_x64(True):  # it holds for one thread
+        built = construct(target, plan, seed=scale.seed)
+        rows = [*_measure.layers_rows(name, built), *_measure.step_rows(name, target, plan, built, quick=scale.quick)]
+        if name == scale.targets[0]:  # the layers do not know the target
+            rows += _measure.relu_rows(name, target, plan, built)
+        rows += _measure.bins_rows(name, target, plan, scale.series, smooth=name == "ridge")
+        rows += [] if scale.quick else [_measure.perceptron_row(name, target, plan)]  # training it takes a while
+        return rows, [_figures.side_by_side(name, target, built)]
 
 
 def _tell(
@@ -85,7 +89,7 @@ def _tell(
     words += [f"--examples {scale.examples}"] if scale.examples else []
     words += [f"--target {' '.join(scale.targets)}"] if scale.targets != tuple(TARGETS) else []
     protocol = (
-        f"{scale.describe()}; double precision; alpha 0.1 and epsilon 0.1 unless told; errors at 200 drawn examples; "
+        f"{scale.describe()}; double precision; alpha 0.1 and epsilon 0.1 unless told; errors at 60 drawn examples; "
         "nearest-neighbour with two examples, since with one its answer is always y."
     )
     result = finite({
