@@ -31,6 +31,12 @@ PLANS = {
 }
 
 
+SOME = [
+    pytest.param(plan, id=name, marks=() if name in ("scalar", "vectors", "counts") else pytest.mark.slow)
+    for name, plan in PLANS.items()
+]
+
+
 @pytest.fixture(autouse=True)
 def _double() -> Iterator[None]:
     with jax.enable_x64(True):
@@ -120,7 +126,7 @@ def _constant(x: Any, y: Any, x_star: Any) -> Any:
 
 
 class TestTheStep:
-    @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+    @pytest.mark.parametrize("plan", SOME)
     def test_what_is_written_is_the_closed_form(self, plan: Plan) -> None:
         found = checks.closed_form(construct(_any, plan))
         assert found.error < 1e-12
@@ -153,6 +159,7 @@ class TestTheStep:
         y, _ = built.network.apply(built.meta["weights"], (), jnp.array([[0.3], [-0.9]]), jnp.ones(2))
         assert_close(y, jnp.full((2, 1), -3.0), 1e-12)
 
+    @pytest.mark.slow
     def test_single_precision_is_near(self) -> None:
         with jax.enable_x64(False):
             assert checks.closed_form(construct(ridge, SMALL)).error < 1e-5
@@ -165,7 +172,7 @@ def _after_a_step_of_the_offset(plan: Plan, y: float) -> float:
 
 
 class TestTheLearner:
-    @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+    @pytest.mark.parametrize("plan", SOME)
     def test_at_the_centres_it_is_the_target(self, plan: Plan) -> None:
         """At the bins' centres nothing is lost but what lies between two knots of y: those are hit here."""
         built, knots = construct(_any, plan, knots=5), 5
@@ -184,6 +191,7 @@ class TestTheLearner:
             told = np.stack([np.asarray(_any(jnp.asarray(x), jnp.asarray(y), jnp.asarray(s))) for s in asked])
             assert_close(built.learn(x, y, asked), told, 1e-9)
 
+    @pytest.mark.slow
     def test_more_bins_are_nearer(self) -> None:
         found = [error.root_mean_square for error in checks.over_bins(ridge, Plan(), (2, 4, 8), n=60)]
         assert found[1] < 0.7 * found[0]

@@ -76,7 +76,8 @@ def _one(name: str, target: Target, plan: Plan, scale: Scale) -> tuple[list[dict
         if name == scale.targets[0]:  # the layers do not know the target
             rows += _measure.relu_rows(name, target, plan, built)
         rows += _measure.bins_rows(name, target, plan, scale.series, smooth=name == "ridge")
-        rows += [] if scale.quick else [_measure.perceptron_row(name, target, plan)]  # training it takes a while
+        if name == scale.targets[-1] and not scale.quick:  # training a read-out takes a while, and one will do
+            rows.append(_measure.perceptron_row(name, target, plan))
         return rows, [_figures.side_by_side(name, target, built)]
 
 
