@@ -145,6 +145,7 @@ def test_the_convolution_is_that_of_jax(stride, padding):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_flax_model_with_our_convolution_is_a_tnet():
     class Model(nnx.Module):
         def __init__(self, rngs):
@@ -353,6 +354,7 @@ def test_with_one_example_a_class_the_closed_form_head_is_a_prototypical_network
     assert_close(*made, 1e-3)
 
 
+@pytest.mark.slow
 def test_the_spectral_head_ignores_a_direction_that_tells_nothing():
     """Twenty examples a class, one feature with the class in it, one of noise."""
     rng = np.random.default_rng(0)

@@ -89,6 +89,7 @@ class TestMathematics:
         assert np.isclose(found.normalised, cosine(h @ x @ x.T, h @ of_labels))
         assert np.isclose(found.cka, cosine(h @ x @ x.T @ h, h @ of_labels @ h))
 
+    @pytest.mark.slow
     def test_padding_counts_for_nothing(self) -> None:
         x, y = blobs(20)
         labels = one_hot(y)
@@ -177,6 +178,7 @@ class TestMathematics:
         expected = np.concatenate([kernel @ labels / norms, kernel @ wrong], 1)
         assert np.allclose(embedded(layer, jnp.asarray(x), 15), expected)
 
+    @pytest.mark.slow
     def test_a_kernel_that_is_constant_is_aligned_with_nothing(self) -> None:
         for dtype in (np.float64, np.float32):
             labels, one = one_hot(np.arange(8) % 2).astype(dtype), jnp.asarray(1.0, dtype)
@@ -298,6 +300,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         copy = clone(search.best_estimator_)
         assert copy.get_params()["spectrallayerclassifier"].n_features == 20
 
+    @pytest.mark.slow
     def test_float32_is_near(self) -> None:
         x, y = blobs()
         model = small(SpectralLayerClassifier, dtype="float32").fit(x, y)

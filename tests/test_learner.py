@@ -20,7 +20,7 @@ def flat_task():
     return fewstep.Episode(each, each._replace(y=each.y + 1.0))
 
 
-@pytest.mark.parametrize("inner", [optax.adam(0.01), optax.rmsprop(0.01)])
+@pytest.mark.parametrize("inner", [optax.adam(0.01), pytest.param(optax.rmsprop(0.01), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("factory", [rules.maml, rules.mtnet], ids=["maml", "mtnet"])
 def test_adam_inside_gives_finite_meta_gradients_also_for_zero_gradients(inner, factory):
     network = networks.mlp(hidden=(4,), std=0.0)  # all zeros: every gradient of the hidden layer is exactly 0
@@ -39,6 +39,7 @@ def test_without_the_guard_adam_would_give_nan():
     assert not all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
+@pytest.mark.slow
 def test_momentum_keeps_the_slope_where_gradients_are_zero():
     """The guard must not touch optimisers that have a derivative there."""
     x64 = jax.enable_x64(True)
@@ -76,6 +77,7 @@ def test_inner_loss_may_differ_and_may_see_the_meta_parameters():
     assert jax.grad(each.loss)(meta, KEY, episode())["pull"] != 0
 
 
+@pytest.mark.slow
 def test_rematerialisation_bounds_what_inner_steps_cost():
     """With many points and few weights the activations are what memory goes to; remat stops their growth."""
 

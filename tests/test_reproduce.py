@@ -118,6 +118,7 @@ def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
 
 
 @on_one_worker("sinusoid")
+@pytest.mark.slow
 def test_sinusoid_tells_the_cost(made, capsys):
     _, result = made("sinusoid", capsys)
     (maml,) = result["cost"]

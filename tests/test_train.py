@@ -55,6 +55,7 @@ def test_devices_do_not_change_what_is_learned(chunk):
     assert_close(plain.meta, jax.device_get(one_seed(spread.state.meta)), 1e-4)
 
 
+@pytest.mark.slow
 def test_thousands_of_steps_on_several_devices():
     """Steps dispatched one by one starve the devices' threads; a segment at a time does not."""
     each = learner(rules.maml(0.01), networks.mlp(hidden=(2,)))
