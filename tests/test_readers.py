@@ -41,13 +41,11 @@ def _episode(rows: int = 6, seed: int = 0) -> Episode:
     return Episode(support, Batch(x[:3] + 0.1, labels[:3], jnp.ones(3)))
 
 
-ALL = [pytest.param(name, marks=() if name == "snail" else pytest.mark.slow) for name in MAKERS]
-
 CHEAP = [pytest.param(name, marks=() if name == "recurrent" else pytest.mark.slow) for name in MAKERS]
 
 
 class TestReaders:
-    @pytest.mark.parametrize("name", ALL)
+    @pytest.mark.parametrize("name", CHEAP)
     def test_padding_changes_nothing(self, name: str) -> None:
         learner, episode = _of_classes(name), _episode()
         meta = learner.init(jax.random.key(1))
@@ -97,7 +95,7 @@ class TestReaders:
         share = {"metanet": 0.7}.get(name, 0.2)  # it sees sizes through logarithms of gradients, and is slow to begin
         assert float(values[-20:].mean()) < share * float(values[:20].mean())
 
-    @pytest.mark.parametrize("name", ALL)
+    @pytest.mark.parametrize("name", CHEAP)
     def test_train_and_eval(self, name: str, tmp_path: Path, capsys: Any) -> None:
         run = str(tmp_path / "run")
         code, _, error = output(
@@ -114,7 +112,7 @@ class TestReaders:
         code, _, error = output(capsys, "train", name, "sinusoid", "--inner-lr", "0.1", "--run", run + "2")
         assert (code, "--inner-lr does not apply" in error) == (2, True)
 
-    @pytest.mark.parametrize("name", ALL)
+    @pytest.mark.parametrize("name", CHEAP)
     def test_images_are_read_by_their_features(self, name: str) -> None:
         built = build(Experiment(name, "omniglot", filters=4, blocks=2, ways=3))
         meta = jax.jit(built.learner.init)(KEY)
@@ -123,6 +121,7 @@ class TestReaders:
         assert made.shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_snail_is_causal_in_its_examples() -> None:
     """The answer to a query does not change when another query is asked beside it."""
     learner, episode = _of_classes("snail"), _episode()

@@ -32,7 +32,7 @@ PLANS = {
 
 
 SOME = [
-    pytest.param(plan, id=name, marks=() if name in ("scalar", "vectors", "counts") else pytest.mark.slow)
+    pytest.param(plan, id=name, marks=() if name in ("scalar", "vectors") else pytest.mark.slow)
     for name, plan in PLANS.items()
 ]
 
@@ -296,6 +296,7 @@ class TestMistakes:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_reproduce(self, tmp_path: Path, capsys: Any) -> None:
         out = tmp_path / "out"
         args = ("reproduce", "universality", "--quick", "--bins", "2", "--target", "ridge", "--out", str(out))
@@ -305,6 +306,8 @@ class TestCommand:
         assert {row["verdict"] for row in result["rows"]} <= {"meets", "-"}
         assert (out / "report.html").read_text().count("<figure") == 3
         assert result["command"] == "fewstep reproduce universality --quick --bins 2 --target ridge"
+
+    def test_mistakes_are_told_in_a_line(self, tmp_path: Path, capsys: Any) -> None:
         for more, said in {
             ("--steps", "3"): "--steps does not apply to universality", ("--bins", "0"): "bins is 0",
             ("--target", "ridgy"): "Did you mean 'ridge'", ("--examples", "0"): "examples is 0",

@@ -29,7 +29,7 @@ from fewstep.universality.construct import Construction, construct
 from fewstep.universality.plan import Plan
 
 ALPHAS = (1e-3, 1e-2, 0.1, 1.0, 10.0)
-EPSILONS = (0.5, 0.1, 1e-2, 1e-3)
+EPSILONS = (0.5, 0.1, 1e-3)
 
 
 class Products(NamedTuple):

@@ -30,10 +30,9 @@ class Scale(NamedTuple):
     seed: int = 0
     quick: bool = False
 
-    @property
-    def series(self) -> tuple[int, ...]:
-        """Numbers of bins to compare, the last twice those asked for."""
-        most = (1 if self.quick else 2) * self.bins
+    def series(self, examples: int) -> tuple[int, ...]:
+        """Numbers of bins to compare: up to twice those asked for, with several examples up to those."""
+        most = (1 if self.quick or examples > 1 else 2) * self.bins
         return tuple(sorted({self.bins, *(count for count in (2, 4, 8, 16, 32) if count <= most)}))
 
     def plan(self, target: str) -> Plan:
@@ -75,7 +74,7 @@ def _one(name: str, target: Target, plan: Plan, scale: Scale) -> tuple[list[dict
         rows = [*_measure.layers_rows(name, built), *_measure.step_rows(name, target, plan, built, quick=scale.quick)]
         if name == scale.targets[0]:  # the layers do not know the target
             rows += _measure.relu_rows(name, target, plan, built)
-        rows += _measure.bins_rows(name, target, plan, scale.series, smooth=name == "ridge")
+        rows += _measure.bins_rows(name, target, plan, scale.series(plan.examples), smooth=name == "ridge")
         if name == scale.targets[-1] and not scale.quick:  # training a read-out takes a while, and one will do
             rows.append(_measure.perceptron_row(name, target, plan))
         return rows, [_figures.side_by_side(name, target, built)]
