@@ -277,6 +277,16 @@ class TestMistakes:
         with pytest.raises(FewstepError, match=said):
             built.learn(x, y, [[0.0]])
 
+    def test_questions_and_labels(self) -> None:
+        built = construct(nearest_neighbour, Plan(bins=2, examples=2))
+        for asked, said in (([[3.0]], "x_star is \\[3.0\\]"), ([[np.nan]], "x_star is"), ([0.5], "x_star has shape")):
+            with pytest.raises(FewstepError, match=said):
+                built.learn([[0.5], [-0.5]], [[0.5], [0.5]], asked)
+        for name, y in (("counts", np.full((4, 3), 0.5)), ("classes", np.array([0, 7]))):
+            plan = PLANS[name]
+            with pytest.raises(FewstepError, match="labels of 3 classes"):
+                construct(_any, plan).learn(plan.centres()[np.arange(plan.examples) % plan.J], y, plan.centres())
+
     def test_a_table_that_is_too_large(self) -> None:
         with pytest.raises(FewstepError, match="readout='mlp'"):
             construct(nearest_neighbour, Plan(bins=8, examples=5))

@@ -36,9 +36,12 @@ class Construction(NamedTuple):
 
     def learn(self, x: Any, y: Any, x_star: Any) -> np.ndarray:
         """What the network says of rows of x* (n, inputs) after one gradient step on the examples."""
-        asked = jnp.asarray(x_star, float).reshape(-1, len(self.plan.x_box))
+        asked = np.asarray(x_star, float)
+        if asked.ndim != 2 or asked.shape[1] != len(self.plan.x_box):
+            raise FewstepError(f"x_star has shape {asked.shape}. Give rows: (n, {len(self.plan.x_box)}).")
+        _check_range("x_star", asked, self.plan.x_box, "x_box")
         predict = jax.jit(self.learner.predict, compiler_options=light())
-        return np.asarray(predict(self.meta, self.adapt(x, y), asked))
+        return np.asarray(predict(self.meta, self.adapt(x, y), jnp.asarray(asked)))
 
     def _checked(self, x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
         plan = self.plan
@@ -47,9 +50,11 @@ class Construction(NamedTuple):
         for name, found, wanted in (("x", x.shape, (plan.examples, len(plan.x_box))), ("y", y.shape, y_shape)):
             if found != wanted:
                 raise FewstepError(f"{name} has shape {found}. This construction was made for {wanted}.")
-        _check_range("x", x, plan.x_box)
+        _check_range("x", x, plan.x_box, "x_box")
         if plan.labels == "numbers":
-            _check_range("y", y, plan.y_box)
+            _check_range("y", y, plan.y_box, "y_box")
+        elif not _are_labels(y, plan):
+            raise FewstepError(f"y is {y.tolist()}. {plan.labels!r} labels of {plan.classes} classes are asked for.")
         if plan.labels != "one-hot":
             bins = np.asarray(plan.bin_of(jnp.asarray(x)))
             if len(set(bins.tolist())) < plan.examples:
@@ -98,11 +103,17 @@ def _shared(shape: Plan, readout: str, knots: int) -> tuple[Apply, Learner]:
     return apply, gradient_learner(Network(lambda key: {}, apply, ()), maml(shape.lr), shape.loss)
 
 
-def _check_range(name: str, values: np.ndarray, box: tuple[tuple[float, float], ...]) -> None:
+def _are_labels(y: np.ndarray, plan: Plan) -> bool:
+    if plan.labels == "classes":
+        return bool(np.isin(y, np.arange(plan.classes)).all())
+    return bool(np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all())
+
+
+def _check_range(name: str, values: np.ndarray, box: tuple[tuple[float, float], ...], option: str) -> None:
     for number, (low, high) in enumerate(box):
         column = values[:, number]
         if not ((column >= low) & (column <= high)).all():
             raise FewstepError(
                 f"{name} is {column.tolist()} in coordinate {number}, and the construction was made for {low:g} to "
-                f"{high:g}. Stay inside, or construct for a wider {name}_box."
+                f"{high:g}. Stay inside, or construct for a wider {option}."
             )
