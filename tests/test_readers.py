@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 
-from fewstep import Batch, Episode, Learner, learners, losses, tasks
+from fewstep import Batch, Episode, FewstepError, Learner, learners, losses, tasks
 from fewstep.learners import Sizes, nothing_but_x
 from fewstep.runs import Experiment
 from fewstep.runs.build import build
@@ -119,6 +119,22 @@ class TestReaders:
         support = Batch(jnp.ones((3, 28, 28, 1)), jnp.arange(3), jnp.ones(3))
         made = _answers(built.learner)(meta, support, support.x[:2])
         assert made.shape == (2, 3)
+
+
+def test_other_ways_and_idle_options_are_refused() -> None:
+    built = build(Experiment("recurrent", "omniglot", filters=4, blocks=2, ways=3))
+    with pytest.raises(FewstepError, match="trained with 3 classes a task and reads no other number"):
+        built.make(5)
+    for options in ({"hidden": (4,)}, {"bias_inputs": 2}, {"start": "he"}):
+        with pytest.raises(FewstepError, match="does not apply: recurrent is no perceptron"):
+            build(Experiment("recurrent", "sinusoid", **options))
+
+
+def test_an_order_of_0_is_an_order() -> None:
+    """0 is equal to False, and must not be taken for an option that was not given."""
+    made = build(Experiment("maml", "polynomial", order=0)).problem.tasks(4, 4)
+    y = made.sample(made.data, jax.random.key(0)).support.y
+    assert_close(y, jnp.full_like(y, y[0, 0]))
 
 
 @pytest.mark.slow

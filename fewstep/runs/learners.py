@@ -49,6 +49,11 @@ def make_learner(
 
 def _reader(experiment: Experiment, problem: Problem, ways: int | None, norm: str | None) -> Learner:
     """A learner that reads a task's examples: of images by their features, of curves as they are."""
+    if ways != trained_ways(experiment):
+        raise FewstepError(
+            f"{experiment.method} was trained with {trained_ways(experiment)} classes a task and reads no other number."
+            f" Use --ways {trained_ways(experiment)}."
+        )
     made, longest = getattr(learners, experiment.method), experiment.shots * (ways or 1) + 1
     if ways is not None:
         features = problem.network(None, norm)
@@ -76,8 +81,9 @@ def refuse_for_learners(experiment: Experiment) -> None:
     """Raises when an option of rules is given to a learner that has no inner gradient."""
     if not experiment.has_images and experiment.method not in learners.READERS:
         raise FewstepError(f"{experiment.method} needs classes of images, and {experiment.tasks} has none.")
-    if experiment.hidden is not None:
-        raise FewstepError(f"--hidden does not apply to {experiment.method}, which is no perceptron. Leave it out.")
+    for name in ("hidden", "bias_inputs") if experiment.has_images else ("hidden", "bias_inputs", "start"):
+        if getattr(experiment, name) is not None:
+            raise FewstepError(f"{option(name)} does not apply: {experiment.method} is no perceptron. Leave it out.")
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
         value = getattr(experiment, name)

@@ -68,7 +68,8 @@ def _refuse(experiment: Experiment, names: tuple[str, ...], why: str) -> None:
 
 def _curves(experiment: Experiment) -> Problem:
     factory = TASKS[experiment.tasks]
-    given = {name: getattr(experiment, name) for name in _CURVES if getattr(experiment, name) not in (None, False)}
+    chosen = {name: getattr(experiment, name) for name in _CURVES}
+    given = {name: value for name, value in chosen.items() if value is not None and value is not False}  # 0 is an order
     for name in given:
         if name not in inspect.signature(factory).parameters:
             raise FewstepError(f"{option(name)} does not apply to {experiment.tasks}. Leave it out.")
