@@ -1,14 +1,18 @@
-# make setup: an environment in .venv;  make demo: the main job;  make test: lint, types, tests;  make test-all: all tests.
+# make setup: an environment in .venv;  make demo: the main job;  make play: the playground;  make test: lint, types, tests;  make test-all: all
+# tests;  make bench: speed beside other libraries, which get an environment of their own.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all clean
+.PHONY: setup demo play test test-all bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev
 
 demo: .venv/.run
 	$(BIN)/python examples/demo.py
+
+play: .venv/.run
+	$(BIN)/fewstep play
 
 test: .venv/.dev
 	@echo "== lint"
@@ -23,8 +27,12 @@ test: .venv/.dev
 test-all: .venv/.dev
 	$(BIN)/pytest -n 2 --dist loadgroup -m ""
 
+# Speed and memory beside other libraries. Keep the machine quiet; it takes about half an hour.
+bench: .venv/.run .venv-bench/.done
+	$(BIN)/fewstep bench --sweeps
+
 clean:
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -41,4 +49,10 @@ clean:
 .venv/.dev: requirements/dev.txt .venv/.run
 	@echo "== installing what the tests need into .venv"
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+.venv-bench/.done: requirements/bench.txt
+	@echo "== installing the libraries to compare with into .venv-bench (some 2 GB)"
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --disable-pip-version-check -r requirements/bench.txt
 	@touch $@

@@ -36,6 +36,7 @@ def main(demo: Demo) -> int:
     print("\nMean squared error on new waves, learned from 10 points, after 0, 1 and 5 gradient steps:\n")
     scores_table(judged)
     print(f"\nSee what both do on new waves: {report}")
+    print(f"Play with them in your browser: {Path(sys.executable).with_name('fewstep')} play --runs {demo.run}")
     return 0
 
 

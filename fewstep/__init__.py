@@ -30,8 +30,8 @@ from fewstep._rule import Stage as Stage
 from fewstep._rule import chain as chain
 from fewstep._rule import link as link
 from fewstep._train import Trained as Trained
-from fewstep._train import make_validate as make_validate
 from fewstep._train import train as train
+from fewstep._validate import make_validate as make_validate
 from fewstep.inspection import describe as describe
 from fewstep.inspection import inspect as inspect
 from fewstep.interop import network as network

@@ -15,6 +15,7 @@ from fewstep._outer import task_keys
 from fewstep._rule import Meta
 
 _CHUNK = 50
+_LARGE = 2000  # numbers in a support set; five small images have twice as many
 _TEST = 2
 
 
@@ -53,7 +54,14 @@ def task_scores(
         predict = jax.vmap(lambda a: score(learner.predict(meta, a, query.x, query.weight), query))
         return predict(adapted)
 
-    return jax.lax.map(one, jnp.arange(n_tasks), batch_size=min(_CHUNK, n_tasks))
+    return jax.lax.map(one, jnp.arange(n_tasks), batch_size=_at_once(tasks, data, n_tasks))
+
+
+def _at_once(tasks: Tasks, data: Any, n_tasks: int) -> int | None:
+    """How many tasks are judged side by side: on a CPU large ones, of which one fills a cache, one after the other."""
+    support = jax.eval_shape(tasks.sample, data, jax.eval_shape(lambda: jax.random.key(0))).support
+    size = sum(leaf.size for leaf in jax.tree.leaves(support.x))
+    return None if size > _LARGE and jax.default_backend() == "cpu" else min(_CHUNK, n_tasks)
 
 
 def evaluate(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
@@ -31,7 +31,9 @@ class Learner(NamedTuple):
     - `init(key)` makes the meta-parameters;
     - `loss(meta, key, episode, *, first_order=False)` is what training minimises;
     - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None)` learns a task: for a number of steps an
-      `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory;
+      `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory. By gradients it takes
+      `pace` too, which multiplies every step, and `steps` may be an array: one compiled program for any number of
+      steps, without a derivative backwards through them;
     - `predict(meta, adapted, x)` is the adapted network.
     """
 
@@ -75,10 +77,9 @@ def gradient_learner(
         return network.apply(unflatten(meta["weights"], params), state, x, weight)
 
     def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...] | Int[Array, ""], *,
+        first_order: bool = False, minibatch: int | None = None, pace: float | Float[Array, ""] | None = None,
     ) -> Adapted:  # fmt: skip
-        asked = _asked(steps)
         optimiser, of_batches = rule.update(layers, meta, key), jax.random.fold_in(key, _BATCHES)
 
         def step(carry: tuple[Flat, Any], number: Array) -> tuple[tuple[Flat, Any], None]:
@@ -87,18 +88,23 @@ def gradient_learner(
             gradient = jax.grad(lambda f: inner(meta, forward(meta, f, (), batch.x, batch.weight)[0], batch))(fast)
             gradient = jax.lax.stop_gradient(gradient) if first_order else gradient
             updates, memory = optimiser.update(gradient, memory, fast)
+            updates = updates if pace is None else jax.tree.map(lambda update: pace * update, updates)
             return (optax.apply_updates(fast, updates), memory), None
 
         fast = rule.start(layers, meta, _movable(network, meta["weights"]))
         carry, taken, reached = (fast, optimiser.init(fast)), 0, []
         body = jax.checkpoint(step) if remat else step
-        for count in asked:
+        if isinstance(steps, jax.Array):
+            reached.append(jax.lax.fori_loop(0, steps, lambda number, carry: step(carry, number)[0], carry)[0])
+        for count in () if isinstance(steps, jax.Array) else _asked(steps):
             carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken == 1)
             taken = count
             reached.append(carry[0])
         states = [forward(meta, fast, (), support.x, support.weight)[1] for fast in reached]
         every = [Adapted(fast, state) for fast, state in zip(reached, states, strict=True)]
-        return every[0] if isinstance(steps, int) else jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
+        if isinstance(steps, int | jax.Array):
+            return every[0]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
 
     def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
         x = jnp.asarray(x) if isinstance(x, list) else jax.tree.map(jnp.asarray, x)

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float, Key
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
+from fewstep._mesh import on_mesh
 from fewstep._rule import Meta
 
 Gradient = Callable[[Meta, Key[Array, " tasks"], Episode, Float[Array, " tasks"]], tuple[Array, Meta]]
@@ -88,21 +89,25 @@ def task_keys(key: Key[Array, ""], indices: Array) -> tuple[Key[Array, " tasks"]
     return keys[:, 0], keys[:, 1]
 
 
-def _draw(tasks: Tasks, data: Any, keys: Key[Array, " tasks"]) -> Episode:
-    """The tasks of the keys. On a CPU they are drawn in a loop of two turns, because a loop's outcome is kept: without
-    one the compiler draws a task again in every place that looks at it."""
-    several = jax.vmap(tasks.sample, (None, 0))
-    if jax.default_backend() != "cpu":
-        return several(data, keys)
-    count, half = len(keys), -(-len(keys) // 2)
-    turns = jnp.concatenate([keys, keys[: 2 * half - count]]).reshape(2, half)
-    episodes = jax.lax.map(lambda some: several(data, some), turns)
-    return jax.tree.map(lambda array: array.reshape(2 * half, *array.shape[2:])[:count], episodes)
+class Drawn(NamedTuple):
+    """The tasks of a step: their numbers, the keys of their adaptation, and their data."""
+
+    indices: Int[Array, " tasks"]
+    keys: Key[Array, " tasks"]
+    episodes: Episode
+
+
+class OverTasks(NamedTuple):
+    """A meta-batch in two parts: `draw(data, key)` makes the tasks of a step, `gradient(meta, drawn)` gives their mean
+    loss and gradient. Apart, so that a loop can draw the tasks of several steps at once."""
+
+    draw: Callable[[Any, Key[Array, ""]], Drawn]
+    gradient: Callable[[Meta, Drawn], tuple[Array, Meta]]
 
 
 def over_tasks(
     gradient: Gradient, tasks: Tasks, meta_batch: int, mesh: Mesh | None = None, chunk: int | None = None
-) -> Callable[[Meta, Any, Key[Array, ""]], tuple[Array, Meta]]:
+) -> OverTasks:
     """The mean loss and gradient over a meta-batch: tasks sharded over the mesh, scanned in chunks on each device.
 
     A task's keys depend on its number only, so neither devices nor chunks change what is drawn. Numbers beyond the
@@ -113,35 +118,27 @@ def over_tasks(
     chunk = min(chunk or share, share)
     scans = -(-share // chunk)
 
-    def of_chunk(meta: Meta, indices: Array, keys: Key[Array, " tasks"], episodes: Episode) -> tuple[Array, Meta]:
-        weights = (indices < meta_batch) / meta_batch
-        losses, grads = gradient(meta, keys, episodes, weights)
-        return jnp.sum(losses * weights), grads
-
-    def on_device(meta: Meta, data: Any, key: Key[Array, ""], indices: Array) -> tuple[Array, Meta]:
+    def draw(data: Any, key: Key[Array, ""], indices: Array) -> Drawn:
         of_data, of_task = task_keys(key, indices)
         if scans == 1:
-            return of_chunk(meta, indices, of_task, _draw(tasks, data, of_data))
-        # All tasks of the device are drawn before the chunks are scanned, so that each is drawn once.
-        episodes = jax.lax.map(lambda some: tasks.sample(data, some), of_data)
-        return _in_chunks(partial(of_chunk, meta), scans, (indices, of_task, episodes))
+            return Drawn(indices, of_task, jax.vmap(tasks.sample, (None, 0))(data, of_data))
+        return Drawn(indices, of_task, jax.lax.map(lambda some: tasks.sample(data, some), of_data))
 
-    summed = on_device if mesh is None else _on_mesh(on_device, mesh)
-    return lambda meta, data, key: summed(meta, data, key, jnp.arange(devices * scans * chunk))
+    def of_chunk(meta: Meta, drawn: Drawn) -> tuple[Array, Meta]:
+        weights = (drawn.indices < meta_batch) / meta_batch
+        losses, grads = gradient(meta, drawn.keys, drawn.episodes, weights)
+        return jnp.sum(losses * weights), grads
+
+    def on_device(meta: Meta, drawn: Drawn) -> tuple[Array, Meta]:
+        return of_chunk(meta, drawn) if scans == 1 else _in_chunks(partial(of_chunk, meta), scans, drawn)
+
+    drawing, summed = (draw, on_device) if mesh is None else on_mesh(draw, on_device, mesh)
+    return OverTasks(lambda data, key: drawing(data, key, jnp.arange(devices * scans * chunk)), summed)
 
 
 def _in_chunks(of_chunk: Callable[..., Any], scans: int, arrays: Any) -> Any:
     """The sum of what a function gives for each of so many equal chunks of the arrays, one after the other."""
     chunks = jax.tree.map(lambda array: array.reshape(scans, -1, *array.shape[1:]), arrays)
-    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, *jax.tree.map(lambda array: array[0], chunks)))
-    add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(*some)), None)
+    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, jax.tree.map(lambda array: array[0], chunks)))
+    add = lambda sums, some: (jax.tree.map(jnp.add, sums, of_chunk(some)), None)
     return jax.lax.scan(add, nothing, chunks)[0]
-
-
-def _on_mesh(on_device: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
-    """The sum over all devices of what a function gives on each, its last argument being spread over them."""
-    whole, (axis,) = PartitionSpec(), mesh.axis_names
-    summed = lambda *args: jax.lax.psum(on_device(*args), axis)
-    specs = (whole, whole, whole, PartitionSpec(axis))
-    # Without the check a gradient stays local until the sum above; with it, JAX would have summed it already.
-    return jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)

@@ -3,24 +3,27 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import light, task_scores
-from fewstep._learner import Learner, Loss
-from fewstep._outer import Outer, over_tasks, unrolled
+from fewstep._evaluate import light
+from fewstep._learner import Learner
+from fewstep._mesh import everywhere
+from fewstep._outer import Drawn, Outer, over_tasks, unrolled
 from fewstep._random import written_out
 from fewstep._rule import Meta
 
 # Streams of random numbers that never meet; evaluation has 2, and tasks that are only looked at have the last.
 TRAINING, VALIDATION, START, UNSEEN = 0, 1, 3, 7
+_TASKS_BYTES, _MOST_AHEAD = 2**18, 32  # of the tasks that are drawn ahead
 
 
 class Best(NamedTuple):
@@ -104,53 +107,50 @@ def make_segment(
 
     It stops after a step in which no seed had a finite loss and gradient; as long as one has, all go on.
     """
-    gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
+    draw, gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
+    ahead = _ahead(draw, tasks.data)
 
-    def step(meta: Meta, memory: Any, key: Key[Array, ""], number: Array, data: Any) -> tuple[Meta, Any, Array]:
-        of_step = jax.random.fold_in(jax.random.fold_in(written_out(key), TRAINING), number)
-        loss, grads = gradient(meta, data, of_step)
+    def drawn(key: Key[Array, ""], number: Array, data: Any) -> Drawn:
+        return draw(data, jax.random.fold_in(jax.random.fold_in(written_out(key), TRAINING), number))
+
+    def step(meta: Meta, memory: Any, tasks: Drawn) -> tuple[Meta, Any, Array]:
+        loss, grads = gradient(meta, tasks)
         updates, memory = optimiser.update(grads, memory, meta)
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
 
-    def body(carry: Any) -> Any:
-        state, data, left, _ = carry
-        seeds = jax.vmap(step, (0, 0, 0, None, None), (0, 0, 1))
-        meta, memory, seen = seeds(state.meta, state.optimiser, state.key, state.step, data)
+    def one(of_steps: Drawn, carry: Any) -> Any:
+        state, number, left, _ = carry
+        now = jax.tree.map(lambda array: jax.lax.dynamic_index_in_dim(array, number, keepdims=False), of_steps)
+        meta, memory, seen = jax.vmap(step, 0, (0, 0, 1))(state.meta, state.optimiser, now)
         finite = jnp.isfinite(seen).all(0).any()
         state = state._replace(meta=meta, optimiser=memory, window=state.window + seen, step=state.step + 1)
-        return state, data, left - 1, finite
+        return state, number + 1, left - 1, finite
+
+    def several(carry: Any) -> Any:
+        """Draws the tasks of a few steps at once, which costs a small network less, and takes them."""
+        state, data, left, _ = carry
+        each_seed = jax.vmap(drawn, (0, None, None))
+        of_steps = jax.vmap(each_seed, (None, 0, None))(state.key, state.step + jnp.arange(ahead), data)
+        go_on = lambda carry: (carry[1] < ahead) & (carry[2] > 0) & carry[3]
+        state, _, left, finite = jax.lax.while_loop(
+            go_on, partial(one, of_steps), (state, jnp.asarray(0), left, jnp.asarray(True))
+        )
+        return state, data, left, finite
 
     def segment(state: TrainState, data: Any, steps: Any) -> tuple[TrainState, Array]:
         state, _, _, finite = jax.lax.while_loop(
-            lambda carry: (carry[2] > 0) & carry[3], body, (state, data, steps, jnp.asarray(True))
+            lambda carry: (carry[2] > 0) & carry[3], several, (state, data, steps, jnp.asarray(True))
         )
         return state, finite
 
     return jax.jit(segment, donate_argnums=0)
 
 
-def make_validate(
-    learner: Learner, tasks: Tasks, score: Loss, *, n_tasks: int, inner_steps: int, seed: int
-) -> Callable[[TrainState, Any], tuple[TrainState, Array]]:
-    """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best.
-
-    `score(prediction, batch)` is lower for better, as a loss is.
-    """
-    key = jax.random.fold_in(jax.random.key(seed), VALIDATION)
-
-    def keep(new: Array, old: Array, better: Array) -> Array:
-        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    def validate(state: TrainState, data: Any) -> tuple[TrainState, Array]:
-        judge = lambda meta: task_scores(learner, meta, tasks, data, key, n_tasks, (inner_steps,), score).mean()
-        scores, old = jax.vmap(judge)(state.meta), state.best
-        better = scores < old.score
-        meta = jax.tree.map(lambda new, before: keep(new, before, better), state.meta, old.meta)
-        steps = jnp.where(better, state.step, old.step)
-        best = Best(meta, jnp.where(better, scores, old.score), steps, jnp.where(better, 0, old.stale + 1))
-        return state._replace(best=best), scores
-
-    return jax.jit(validate, donate_argnums=0, compiler_options=light())
+def _ahead(draw: Callable[..., Drawn], data: Any) -> int:
+    """For how many steps tasks are drawn at once: as many as fit into a small part of a cache."""
+    made = jax.eval_shape(draw, data, jax.eval_shape(lambda: jax.random.key(0)))
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(made.episodes))
+    return min(max(_TASKS_BYTES // size, 1), _MOST_AHEAD)
 
 
 def train(
@@ -171,6 +171,7 @@ def train(
     patience: int | None = None,
     state: TrainState | None = None,
     on_segment: Callable[[TrainState, list[Row]], bool | None] | None = None,
+    agree: Callable[[int], int] = int,
 ) -> Trained:
     """Meta-trains a learner on tasks.
 
@@ -179,7 +180,8 @@ def train(
     is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together; `mesh` and `chunk`
     spread the tasks over devices and scan them in chunks; `validate` from `make_validate` every `validate_every` steps,
     and `patience` stops after that many validations without a better score; `on_segment(state, new_rows)` is called
-    after each segment of about a second, and ends training when it returns True.
+    after each segment of about a second, and ends training when it returns True; `agree` gives all processes of a mesh
+    the same number, one of theirs.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -191,11 +193,10 @@ def train(
     optimiser = optax.adam(1e-3) if optimiser is None else optimiser
     _check(steps, meta_batch, seeds)
     segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
-    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
-    data = jax.device_put(tasks.data, everywhere)
+    data, validation_data = everywhere((tasks.data, validation_data), mesh)
     # A copy of the caller's state, because each segment is handed the buffers of the one before.
     state = first_state(learner, optimiser, seeds) if state is None else jax.tree.map(jnp.copy, state)
-    state = jax.device_put(state, everywhere)
+    state = everywhere(state, mesh)
     number, log, limit = int(state.step), [], 1  # the first call compiles
     while number < steps and not _stale(state, patience):
         count = min(limit, log_every - number % log_every, steps - number)
@@ -206,7 +207,7 @@ def train(
         jax.block_until_ready(state)  # one execution in flight: more of them starve each other's threads
         if not finite:
             raise NotFinite(int(state.step))
-        limit = min(10 * count, max(1, math.ceil(count / (time.perf_counter() - begin))))
+        limit = agree(min(10 * count, max(1, math.ceil(count / (time.perf_counter() - begin)))))
         number, scores = number + count, None
         if validate and number % validate_every == 0:
             state, scores = validate(state, validation_data)

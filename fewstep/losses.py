@@ -25,6 +25,19 @@ def squared_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[A
     return weighted_mean(errors.reshape(errors.shape[0], -1).mean(axis=1), batch.weight)
 
 
+def absolute_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, ""]:
+    """The mean absolute error."""
+    errors = jnp.abs(prediction - batch.y)
+    return weighted_mean(errors.reshape(errors.shape[0], -1).mean(axis=1), batch.weight)
+
+
+def huber(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, ""]:
+    """Squares for errors below 1, and 2 |e| - 1 beyond: outliers count less."""
+    errors = jnp.abs(prediction - batch.y)
+    bent = jnp.where(errors < 1, jnp.square(errors), 2 * errors - 1)
+    return weighted_mean(bent.reshape(errors.shape[0], -1).mean(axis=1), batch.weight)
+
+
 def cross_entropy(prediction: Float[Array, "rows ways"], batch: Batch) -> Float[Array, ""]:
     """The mean cross entropy of logits against integer labels."""
     chosen = jnp.take_along_axis(jax.nn.log_softmax(prediction), batch.y[:, None], axis=1)[:, 0]

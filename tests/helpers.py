@@ -1,5 +1,8 @@
 """The lists that the tests are products of: rules, networks, tasks; and a few things that many tests do."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,3 +148,24 @@ def output(capsys: Any, *args: Any) -> tuple[Any, str, str]:
     except SystemExit as ended:  # the parser ends by itself
         code = ended.code
     return code, *capsys.readouterr()
+
+
+_USE = """
+import json, sys
+sys.modules["fewstep"] = None  # an import of it would fail
+sys.path.insert(0, sys.argv[1])
+from load import Model
+model = Model(sys.argv[1])
+known, asked = json.loads(sys.argv[2])
+made = model.answers(known, asked) if model.about["schema"] else model.adapt_and_predict(*known, asked).tolist()
+print(json.dumps([made, len(model.predict(asked)) if not model.about["schema"] else 0]))
+"""
+
+
+def used(folder, known, asked):
+    """What an exported model answers, in a process that cannot import fewstep."""
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", _USE, str(folder), json.dumps([known, asked])],
+        capture_output=True, text=True, check=True, cwd=folder,
+    )  # fmt: skip
+    return json.loads(told.stdout)

@@ -196,6 +196,7 @@ def test_an_orthogonal_metric_is_plain_descent_on_the_product():
     )
 
 
+@pytest.mark.slow
 def test_expansions_of_maml_first_order_and_reptile():
     """For two gradients g1, g2 and Hessians H1, H2 at the start, to first order in the step size a:
     MAML g2 - a H2 g1 - a H1 g2, first order g2 - a H2 g1, Reptile (g1 + g2 - a H2 g1)."""

@@ -188,6 +188,7 @@ def test_sizes_come_from_the_tasks():
     assert Experiment.from_json(kept.to_json()) == kept
 
 
+@pytest.mark.slow
 def test_thousands_of_steps_on_two_devices_do_not_stall(photos, tmp_path):
     """One execution in flight: steps sent one by one to two devices on two cores starve each other's threads."""
     command = [
@@ -216,6 +217,7 @@ def mini(photos, tmp_path_factory):
     return home
 
 
+@pytest.mark.slow
 def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     out = tmp_path / "out"
     command = ("reproduce", "miniimagenet", "--images", mini, "--quick", "--n-tasks", 3, "--out", out, "--json")

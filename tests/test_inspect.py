@@ -75,6 +75,7 @@ def moved(cell, x, y, lr=0.1):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), width=st.integers(1, 5), data=st.data())
+@pytest.mark.slow
 def test_propositions_1_and_2(seed, width, data):
     """The step stays in the subspace, spans it, and is the steepest way down in the metric; the function is kept."""
     size = data.draw(st.integers(1, width))

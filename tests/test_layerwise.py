@@ -32,9 +32,10 @@ from fewstep._kernels._measure import (
 )
 from fewstep._kernels._spectral import matrix_of, residual, solve
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims, load, sets
+from fewstep.layerwise._checks import standardise
 from fewstep.layerwise._embedding import embed
 from fewstep.layerwise._embedding import forward as embedded
-from fewstep.layerwise._rows import block, cut, padded
+from fewstep.layerwise._rows import _drawn, block, cut, padded
 from fewstep.layerwise.spectral import narrow
 
 KINDS = (SpectralLayerClassifier, KernelEmbeddingClassifier)
@@ -76,6 +77,7 @@ class TestMathematics:
         for size in (30, 10, 1):
             assert np.isclose(hsic(jnp.asarray(x), centre(jnp.asarray(labels)), jnp.asarray(1.5), size), expected)
 
+    @pytest.mark.slow
     def test_alignments_are_those_of_centred_matrices(self) -> None:
         x, y = blobs(24)
         labels, h = np.asarray(one_hot(y)), np.eye(24) - 1 / 24
@@ -106,6 +108,7 @@ class TestMathematics:
         x, y = blobs(40)
         y[0] = 3  # a class of one row
         assert np.isclose(silhouette(jnp.asarray(x), one_hot(y), 40), silhouette_score(x, y))
+        assert silhouette(jnp.asarray(x), jnp.ones((40, 1)), 40) == 0  # there is no other class
 
     def test_scatter_is_that_of_the_class_means(self) -> None:
         x, y = blobs(30)
@@ -125,6 +128,7 @@ class TestMathematics:
         again = centre(one_hot(np.arange(36) % 2), balance=True)
         assert np.allclose(again, centre(one_hot(np.arange(36) % 2)))
 
+    @pytest.mark.slow
     def test_the_bandwidth_is_the_best_of_all(self) -> None:
         x, y = blobs(50)
         centred = centre(one_hot(y))
@@ -198,14 +202,16 @@ class TestMathematics:
 
 class TestEstimators:
     @first
-    def test_scikit_learns_own_checks(self, kind: Any) -> None:
+    @pytest.mark.parametrize("calibrate", [False, True], ids=["plain", "calibrated"])
+    @pytest.mark.slow
+    def test_scikit_learns_own_checks(self, kind: Any, calibrate: bool) -> None:
         """In a process of its own: an estimator must take anything and check it in `fit`, which our strict types in
         tests do not allow."""
         options = "n_features=20" if kind is SpectralLayerClassifier else "n_bandwidths=5"
         script = f"""
 from sklearn.utils.estimator_checks import check_estimator
 from fewstep.layerwise import {kind.__name__}
-told = check_estimator({kind.__name__}(max_layers=1, calibrate=False, {options}), on_skip=None, on_fail=None)
+told = check_estimator({kind.__name__}(max_layers=1, calibrate={calibrate}, {options}), on_skip=None, on_fail=None)
 print(len(told), [check["check_name"] for check in told if check["status"] == "failed"])
 """
         done = subprocess.run(
@@ -217,6 +223,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         assert failed.strip() == "[]"
 
     @first
+    @pytest.mark.slow
     def test_learns_wine(self, kind: Any) -> None:
         x, y = load_wine(return_X_y=True)
         model = kind(random_state=0, max_layers=4).fit(x[::2], y[::2])
@@ -242,6 +249,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
             whole, parts = small(kind).fit(x, y), small(kind, memory=0.3).fit(x, y)
             assert np.allclose(whole.transform(x), parts.transform(x), atol=0.01, rtol=0)
 
+    @pytest.mark.slow
     def test_history_tells_of_each_layer(self) -> None:
         x, y = blobs()
         model = small(SpectralLayerClassifier, stop="hsic").fit(x, y)
@@ -259,6 +267,28 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         with pytest.raises(fewstep.FewstepError, match=r"layer=9, but this network has the layers 1 to"):
             model.transform(x, layer=9)
 
+    def test_columns_of_any_layer_have_names(self) -> None:
+        """The closed form's first layer has half as many columns as the others."""
+        x, y = blobs()
+        model = small(KernelEmbeddingClassifier, enough=1.0, bandwidth=1.0).set_output(transform="pandas").fit(x, y)
+        assert model.n_layers_ == 2
+        for layer, count in ((1, 3), (2, 6), (None, 6)):
+            made = model.transform(x, layer=layer)
+            assert made.columns.tolist() == [f"kernelembeddingclassifier{number}" for number in range(count)]
+        assert np.array_equal(model.transform(x, layer=np.int64(2)), model.transform(x))
+        assert model.get_feature_names_out().size == 6
+        for layer in (0, 3, 1.5, "1", True):
+            with pytest.raises(fewstep.FewstepError, match=f"layer={layer!r}, but this network has the layers 1 to 2"):
+                model.transform(x, layer=layer)
+
+    def test_calibration_tells_of_its_layers(self) -> None:
+        x, y = blobs()
+        told: list[tuple[int, bool]] = []
+        model = small(SpectralLayerClassifier, calibrate=True, max_layers=1)
+        model._watch = lambda number, record, *, calibrating=False: told.append((number, calibrating))
+        model.fit(x, y)
+        assert told == [(1, True), (1, False)]
+
     @pytest.mark.slow
     def test_accepted_layers_rise(self) -> None:
         x, y = sets.adversarial()
@@ -271,6 +301,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         x, y = blobs()
         assert np.array_equal(small(kind).fit(x, y).transform(x), small(kind).fit(x, y).transform(x))
 
+    @pytest.mark.slow
     def test_a_bandwidth_and_a_rule_that_are_given(self) -> None:
         x, y = blobs()
         model = small(KernelEmbeddingClassifier, bandwidth=1.5, stop="silhouette").fit(x, y)
@@ -292,6 +323,7 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         model = small(SpectralLayerClassifier).fit(x, y)
         assert np.allclose(model.transform(x)[:1], model.transform(x[:1]))
 
+    @pytest.mark.slow
     def test_pipelines_grids_and_clones(self) -> None:
         x, y = blobs()
         search = GridSearchCV(make_pipeline(StandardScaler(), small(SpectralLayerClassifier)),
@@ -344,6 +376,36 @@ class TestHardInput:
         wider = np.concatenate([x, np.full((60, 1), 7.3)], 1)
         assert small(kind).fit(wider, y).score(wider, y) > 0.9
 
+    def test_the_unit_of_a_column_does_not_matter(self) -> None:
+        x, y = blobs()
+        tiny = small(SpectralLayerClassifier).fit(1e-13 * x, y)
+        assert np.allclose(tiny.transform(1e-13 * x), small(SpectralLayerClassifier).fit(x, y).transform(x))
+        rounding = np.full((60, 1), 1e6) + 1e-9 * (np.arange(60) % 3 == 0)[:, None]
+        assert np.ptp(rounding) > 0
+        assert standardise(rounding)[1] == 1
+
+    @both
+    def test_a_rare_class_is_learned(self, kind: Any) -> None:
+        """Five of 2,000 rows, none of them among the 200 that are drawn for the bandwidth."""
+        rng = np.random.default_rng(0)
+        y = (np.arange(2000) < 5).astype(int)
+        x = rng.standard_normal((2000, 4)) + 4 * y[:, None]
+        model = small(kind, max_layers=1, exact_rows=300, kernel_features=128).fit(x, y)
+        assert model.history_[0].bandwidth > 0.5
+        assert model.history_[0].silhouette > 0.3
+        assert model.predict(np.full((1, 4), 4.0)) == 1
+        assert np.mean(model.predict(x) == y) > 0.9
+
+    def test_rows_are_drawn_as_ever_unless_a_class_is_missing(self) -> None:
+        drawn = lambda labels, most: _drawn(labels, np.random.default_rng(0), most)
+        order = np.random.default_rng(0).permutation(1000)
+        even, rare = np.eye(4)[np.arange(1000) % 4], np.eye(2)[(np.arange(1000) == order[999]).astype(int)]
+        assert np.array_equal(drawn(even, 200), order)
+        assert np.array_equal(drawn(rare, 1000), order)
+        found = drawn(rare, 200)
+        assert order[999] in found[:2]
+        assert sorted(found) == sorted(order)
+
     @both
     def test_one_class_is_refused(self, kind: Any) -> None:
         x, _ = blobs()
@@ -357,6 +419,7 @@ class TestHardInput:
             small(SpectralLayerClassifier).fit(x, y)
 
     @both
+    @pytest.mark.slow
     def test_a_class_of_one_row(self, kind: Any) -> None:
         x, y = blobs()
         y[0] = 3
@@ -420,11 +483,21 @@ class TestHardInput:
 
 class TestClaims:
     def test_rising_tells_what_was_refused_and_where_it_stalls(self) -> None:
-        told = claims.rising(*sets.random_labels(), random_state=0, max_layers=3, n_bandwidths=6)
-        assert len(told.dependence) == len(told.refused)
+        told = claims.rising(*sets.random_labels(), random_state=0)
+        assert len(told.dependence) == len(told.refused) < 29
+        assert told.dependence == sorted(told.dependence)
+        assert told.dependence[-1] < 0.5
+        assert sum(told.refused) > 0
         assert not told.converged
-        assert "raises HSIC" in told.why or "max_layers" in told.why
+        assert told.refused_at_the_end == 20  # all that there are
+        assert told.why == f"none of 20 bandwidths raises HSIC above {told.dependence[-1]:.3f}"
 
+    def test_depths_are_those_of_the_two_networks(self) -> None:
+        x, y = blobs()
+        of_spectral, of_embedding = small(KINDS[0], max_layers=1).fit(x, y), small(KINDS[1], enough=1.0).fit(x, y)
+        assert claims.depths(of_spectral, of_embedding) == (1, of_embedding.n_layers_)
+
+    @pytest.mark.slow
     def test_layer_by_layer_scatter_squares_and_entropy_fall(self) -> None:
         x, y = sets.random_labels()
         model = SpectralLayerClassifier(random_state=0, calibrate=False).fit(x, y)
@@ -439,6 +512,7 @@ class TestClaims:
         assert np.isclose(np.linalg.norm(last - (codes[:, None] == codes)) / np.linalg.norm(codes[:, None] == codes),
                           told[-1].from_blocks)  # fmt: skip
 
+    @pytest.mark.slow
     def test_the_slope_at_the_closed_form_is_not_zero_and_at_the_fixed_point_it_is(self) -> None:
         x, y = blobs(90)
         assert claims.slope_at_embedding(x, y)["slope"] > 0.1
@@ -447,6 +521,7 @@ class TestClaims:
         assert told[0]["residual"] < 0.05 < claims.slope_at_embedding(x, y)["residual"]
         assert all(part["not_orthonormal"] < 1e-10 for part in told)
 
+    @pytest.mark.slow
     def test_the_penalty_of_equation_11_has_a_square_and_its_weights_are_sums(self) -> None:
         x, y = blobs(60)
         for part in claims.penalty(small(SpectralLayerClassifier).fit(x, y), x, y):
@@ -471,13 +546,30 @@ class TestClaims:
 
 
 @first
+@pytest.mark.slow
 def test_many_rows_fit_within_a_limit_of_memory(kind: Any) -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "layerwise_memory.py"
     method = "spectral" if kind is SpectralLayerClassifier else "embedding"
-    args = ["--method", method, "--max-layers", "1", "--kernel-features", "64", "--exact-rows", "512"]
+    args = ["--method", method, "--max-layers", "1", "--kernel-features", "64", "--exact-rows", "512", "--no-calibrate"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
     done = subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, env=clean, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout)
     assert told["rows"] == 100_000
-    assert told["peak_gigabytes"] < 4
+    assert told["peak_megabytes"] < 4000
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_memory_writes_both_fits_at_the_defaults(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "layerwise_memory.py"
+    args = ["--rows", "300", "--columns", "5", "--out", str(tmp_path / "told.json")]
+    done = subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["rows"], told["columns"], told["limit_gigabytes"]) == (300, 5, 4.0)
+    assert told["command"].startswith("python benchmarks/layerwise_memory.py --rows 300")
+    assert "commit" in told
+    for kind, part in zip(KINDS, told["fits"].values(), strict=True):
+        assert part["settings"] == kind(random_state=0).get_params()
+        assert 0 < part["peak_megabytes"] < 4000
+        assert part["seconds"] > 0

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 
 from fewstep import data
 from fewstep.cli import main
+from fewstep.layerwise.tables import Table
 from fewstep.reproduce.layerwise import _methods, _sets, _sgd, tables
 from fewstep.reproduce.layerwise._published import ALL
 from fewstep.reproduce.layerwise._rows import summary
@@ -78,7 +79,17 @@ class TestCommandLine:
             (["fit", "WINE", "--target", "cultivar", "--drop", "acids"], "Did you mean 'acid'?"),
             (["fit", "HOLES", "--target", "b"], "Line 4 of"),
             (["fit", "ALONE", "--target", "b"], "The class y has one row"),
+            (
+                ["fit", "WINE", "--target", "cultivar", "--seed", "-1"],
+                "--seed is -1. scikit-learn takes 0 to",
+            ),
             (["predict", "MODEL", "WINE", "--target", "cultivar"], "--target does not apply"),
+            (["predict", "MODEL", "WINE", "--drop", "acid"], "--drop does not apply to predict"),
+            (["predict", "MODEL", "WINE", "--method", "embedding"], "--method does not apply to predict"),
+            (["predict", "MODEL", "WINE", "--folds", "2"], "--folds does not apply to predict"),
+            (["predict", "MODEL", "WINE", "--max-layers", "2"], "--max-layers does not apply to predict"),
+            (["predict", "MODEL", "WINE", "--seed", "1"], "--seed does not apply to predict"),
+            (["predict", "MODEL", "WINE", "--overwrite"], "--overwrite does not apply to predict"),
             (["predict", "MODEL"], "Give the model and the table"),
             (["predict", "nowhere", "WINE"], "nowhere is not there"),
             (["predict", "MODEL", "OTHER"], "has no column 'alcohol', which the model was fitted with"),
@@ -102,6 +113,26 @@ class TestCommandLine:
         assert message in error
         assert "Traceback" not in error
 
+    def test_fit_shows_the_calibration_too(self, wine: Path, tmp_path: Path, capsys: Any) -> None:
+        args = ("--target", "cultivar", "--folds", "0", "--max-layers", "1", "--out", str(tmp_path / "model"))
+        code, _, error = output(capsys, "layerwise", "fit", str(wine), *args)
+        assert code == 0
+        assert "calibration, layer 1: HSIC" in error
+
+    @pytest.mark.parametrize(
+        ("cells", "labels"),
+        [
+            (["1", "-2"], [1, -2]),
+            (["01", "1"], ["01", "1"]),
+            (["1", "x"], ["1", "x"]),
+            (["1", "9" * 20], ["1", "9" * 20]),
+        ],
+    )
+    def test_labels_stay_apart(self, cells: list[str], labels: list[Any]) -> None:
+        found = Table(Path("t.csv"), {"y": cells}, [2, 3]).labels("y")
+        assert found.tolist() == labels
+        assert found.dtype != object
+
 
 class TestTable:
     def test_published_values_are_whole(self) -> None:
@@ -118,6 +149,14 @@ class TestTable:
             assert np.mean(_sgd.predict(trained, x) == codes) == 1.0
             assert trained.losses[-1] < trained.losses[0]
             assert "epoch" in trained.why
+
+    def test_epochs_after_the_end_take_no_time(self, monkeypatch: Any) -> None:
+        """Ten run at a time; if the first is enough, the seconds are those of one."""
+        monkeypatch.setattr(_sgd, "_ENOUGH", 1e9)
+        monkeypatch.setattr(_sgd.time, "perf_counter", iter((100.0, 120.0)).__next__)
+        trained = _sgd.train(np.zeros((20, 2)), np.arange(20) % 2, 1, "ce", 0)
+        assert trained.why.endswith("after epoch 1")
+        assert (len(trained.losses), trained.seconds) == (1, 2.0)
 
     def test_a_verdict_holds_rows_to_the_poster(self) -> None:
         entry = _sets.Entry(lambda: pytest.fail("not read"), "UCI wine", "wine", True)
@@ -160,6 +199,12 @@ class TestTable:
         code, _, error = output(capsys, "reproduce", "layerwise", "--only", "wines", "--out", str(tmp_path / "b"))
         assert code == 2
         assert "Did you mean 'wine'?" in error
+        code, _, error = output(capsys, "reproduce", "layerwise", "--seed", "-1", "--out", str(tmp_path / "c"))
+        assert code == 2
+        assert "--seed is -1. It must be at least 0." in error
+        code, _, error = output(capsys, "reproduce", "layerwise", "--seed", "9999999", "--out", str(tmp_path / "c"))
+        assert code == 2
+        assert "--seed is 9999999. Give 0 to 2147483" in error
         code, _, error = output(capsys, "reproduce", "layerwise", "--seeds", "3")
         assert "--seeds does not apply" in error
 

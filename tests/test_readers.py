@@ -96,6 +96,7 @@ class TestReaders:
         assert float(values[-20:].mean()) < share * float(values[:20].mean())
 
     @pytest.mark.parametrize("name", CHEAP)
+    @pytest.mark.slow
     def test_train_and_eval(self, name: str, tmp_path: Path, capsys: Any) -> None:
         run = str(tmp_path / "run")
         code, _, error = output(

@@ -1,5 +1,6 @@
 """The README keeps its word: its example runs, its links lead somewhere, its table lists every rule."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -7,18 +8,38 @@ import jax
 import pytest
 
 from fewstep import rules
+from fewstep.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 
 def test_the_example_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    _, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(code.splitlines()) <= 25
     scope = {}
     exec(compile(code.replace("steps=2000", "steps=50"), "README.md", "exec"), scope)
     assert "after 5 steps" in capsys.readouterr().out
     assert scope["mine"].name == "metric+mask+rates"
+
+
+@pytest.mark.slow
+def test_your_own_data(tmp_path, monkeypatch, capsys):
+    """The section's commands and its code, one after the other as a new user would, with fewer steps."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    section = README.split("## Your own data")[1].split("\n## ")[0]
+    (commands,), (code,) = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL) for kind in ("sh", "python"))
+    make, train, adapt = commands.strip().splitlines()
+    assert make == "python examples/sensors.py"
+    importlib.import_module("sensors").main()
+    fewer = ["--steps", "4", "--validation-tasks", "4", "--seeds", "1", "--hidden", "8", "--inner-steps", "2"]
+    assert main([*train.split()[1:], *fewer]) == 0
+    capsys.readouterr()
+    assert main(adapt.split()[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "hour,prediction,low,high"
+    exec(compile(code.replace("shots=5", "'ridge', shots=5, steps=20, seeds=1"), "README.md", "exec"), {})
+    assert "prediction" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -60,5 +81,5 @@ def test_commands_of_the_readme_exist():
     from fewstep.cli._main import COMMANDS
 
     used = re.findall(r"^fewstep (\w+) ", "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)), re.MULTILINE)
-    assert len(used) == 9
+    assert len(used) == 15
     assert set(used) <= set(COMMANDS)

@@ -208,6 +208,7 @@ def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
     assert {name: at for name, at in _times(out).items() if "maml-1/" in name} == finished
 
 
+@pytest.mark.slow
 def test_a_cell_that_diverges_is_a_result(tmp_path):
     experiment = Scale(seeds=2, steps=5).experiment("maml", "sinusoid", inner_lr=1e30, hidden=(4,))
     cell = Cell("wild", "MAML", {"alpha": 10.0}, experiment, (0, 1))

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,10 +15,10 @@ from helpers import assert_equal
 
 from fewstep import Experiment, FewstepError
 from fewstep._train import first_state
-from fewstep.runs import adapt, create_run, evaluate_run, load, open_run, train_run
+from fewstep.runs import adapt, create_run, evaluate_run, layout, load, measured, open_run, train_run
 from fewstep.runs import checkpoint as checkpoints
 from fewstep.runs.build import build
-from fewstep.runs.layout import choose
+from fewstep.runs.layout import Layout, choose
 from fewstep.runs.train import silent
 from fewstep.tasks import batch
 
@@ -334,3 +336,53 @@ def test_the_layout_follows_the_size_of_a_task():
     assert light == (1, None)
     assert heavy.chunk == 1
     assert choose(dataclasses.replace(SMALL, devices=3, chunk=2), 1) == (3, 2)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by what Linux tells")
+def test_light_tasks_start_jax_with_one_thread(tmp_path):
+    script = """
+import glob, os
+from fewstep.runs import layout
+layout.prepare(layout.Layout(1, None), asked=False)
+layout.jax.devices()
+names = [open(path).read().strip() for path in glob.glob("/proc/self/task/*/comm")]
+print(sum("XLAEigen" in name for name in names), "PJRT_NPROC" in os.environ)
+"""
+    told = lambda **more: subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | more, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert told() == ["1", "False"]
+    assert told(PJRT_NPROC="3") == ["3", "True"]  # the user's own number stands
+
+
+def test_images_are_never_tried_all_at_once():
+    images = Experiment("maml", "omniglot", meta_batch=8)
+    assert Layout(1, None) not in measured.candidates(images, Layout(2, 1))
+
+
+def test_a_long_training_of_heavy_tasks_is_tried_out_once_and_keeps_its_layout(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEWSTEP_CACHE", str(tmp_path / "cache"))
+    tried, said = [], []
+
+    def rate(experiment, places):
+        tried.append(places)
+        return 10.0 if places == Layout(1, 2) else None if places.chunk is None else 5.0
+
+    monkeypatch.setattr(measured, "_rate", rate)
+    monkeypatch.setattr(layout, "cores", lambda: 1)
+    heavy = Experiment("maml", "sinusoid", hidden=(200, 200), shots=50, queries=50, steps=measured.LONG)
+    assert measured.fastest(heavy, 1, said.append) == Layout(1, 2)
+    assert measured.fastest(dataclasses.replace(heavy, seed=4), 1, said.append) == Layout(1, 2)
+    assert len(tried) == 4  # chunks of 1, 2 and 4 of the four tasks, and all of them; nothing the second time
+    assert len(said) == 1
+    short = dataclasses.replace(heavy, steps=100)
+    asked = dataclasses.replace(heavy, chunk=3)
+    assert measured.fastest(short, 1, said.append) == Layout(1, 1)
+    assert measured.fastest(asked, 1, said.append) == Layout(1, 3)
+    assert len(tried) == 4
+
+
+@pytest.mark.slow
+def test_a_layout_is_tried_in_a_process_of_its_own():
+    heavy = Experiment("maml", "sinusoid", hidden=(4,), shots=2, queries=2)
+    assert measured._rate(heavy, Layout(1, 2)) > 0

@@ -19,6 +19,7 @@ def small(rule=None, **options):
     return learner(rule or rules.mtnet(0.01), networks.mlp(hidden=(8,)), **options)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
     first, again, other = (fewstep.train(small(), SINE, steps=20, seed=seed).meta for seed in (3, 3, 4))
     assert_equal(first, again)
@@ -45,6 +46,7 @@ def test_several_seeds_together_are_each_alone():
 
 
 @pytest.mark.parametrize("chunk", [None, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_devices_do_not_change_what_is_learned(chunk):
     """Five tasks on three devices: the last is filled up with a task of weight 0."""
     each, optimiser = small(), optax.sgd(0.01)
@@ -130,6 +132,7 @@ def test_validation_tasks_are_fixed():
     ],
     ids=["unrolled", "first", "reptile"],
 )
+@pytest.mark.slow
 def test_every_outer_gradient_learns(outer):
     each = learner(rules.maml(0.02), tanh_mlp((20,)))
     optimiser = optax.sgd(0.3) if outer not in (fewstep.unrolled, fewstep.first_order) else optax.adam(3e-3)

@@ -1,7 +1,11 @@
 """The construction of Finn & Levine: every statement of its proof as a number, and the whole as a learner."""
 
 import dataclasses
+import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 
 from fewstep import Batch, FewstepError, gradient_learner
 from fewstep._network import Network
+from fewstep.reproduce.universality import Scale, _figures
 from fewstep.rules import maml
 from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbour, ridge, target_of
 from fewstep.universality._network import through
@@ -87,6 +92,7 @@ class TestTheLayers:
         assert met.elsewhere < 1e-12
         assert met.table.shape == (plan.n_layers, plan.J, plan.L)
 
+    @pytest.mark.slow
     def test_a_damaged_layer_is_noticed(self) -> None:
         built = construct(ridge, SMALL)
         damaged = jax.tree.map(lambda leaf: leaf, built.meta)
@@ -120,6 +126,24 @@ class TestTheLayers:
         numbers = big.n_layers * ((big.J + big.L) * (big.slots + big.J + big.L + 1) + big.slots + 1)
         assert (big.n_layers, 8 * numbers < 600e6) == (1026, True)
 
+    @pytest.mark.slow
+    def test_thirty_two_bins_take_a_step_in_three_gigabytes(self) -> None:
+        script = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (3_000_000_000, 3_000_000_000))
+import jax
+jax.config.update("jax_enable_x64", True)
+from fewstep.universality import Plan, construct, ridge
+built = construct(ridge, Plan(bins=32))
+print(built.plan.n_layers, *built.learn([[0.5]], [[0.8]], [[-1.0], [0.0], [1.0]])[:, 0])
+"""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=clean, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        layers, *answers = map(float, done.stdout.split())
+        assert layers == 1026
+        assert_close(np.array(answers), [-0.5333, 0.0, 0.5333], 0.03)
+
 
 def _constant(x: Any, y: Any, x_star: Any) -> Any:
     return jnp.zeros(1)
@@ -136,6 +160,7 @@ class TestTheStep:
         assert max(checks.over_alpha(construct(ridge, SMALL))) < 1e-12
         assert max(checks.over_epsilon(ridge, SMALL, (0.5, 1e-3))) < 1e-9
 
+    @pytest.mark.slow
     def test_it_has_a_low_rank_in_each_layer_and_a_higher_one_in_all(self) -> None:
         """The backward signals of scalar labels all point the same way, so that two examples still make rank one."""
         for name, most in {"scalar": 1, "two examples": 1, "counts": 3}.items():
@@ -154,6 +179,7 @@ class TestTheStep:
         assert checks.written_at_most(whole) > 0.01
         assert killed.learn([[0.5]], [[0.8]], [[0.1]]) == pytest.approx(_after_a_step_of_the_offset(plan, 0.8))
 
+    @pytest.mark.slow
     def test_without_a_step_the_network_predicts_its_offset(self) -> None:
         built = construct(ridge, SMALL)
         y, _ = built.network.apply(built.meta["weights"], (), jnp.array([[0.3], [-0.9]]), jnp.ones(2))
@@ -224,19 +250,50 @@ class TestTheLearner:
         inside = {found.name: found.carries for found in which_carry((0.05, 0.1, 0.2))}
         assert inside["Huber"]  # near 0 it is a square
 
-    def test_cross_entropy_cannot_count_all_classes_at_once(self) -> None:
-        """Its gradient is blind to one of each class: two examples in one bin can cancel."""
-        plan = PLANS["classes"]
-        both = plan.signal(jnp.arange(3)).sum(0)
-        assert_close(both, jnp.zeros(3), 1e-12)
+    def test_a_target_that_wants_whole_numbers_is_taken_too(self) -> None:
+        built = construct(lambda x, y, s: [y[0, 0], -y[0, 0]][(s[0] > 0).astype(int)], Plan(bins=2))
+        assert_close(built.learn([[0.2]], [[0.5]], [[-0.5], [0.5]])[:, 0], [0.5, -0.5], 1e-9)
+
+    @pytest.mark.parametrize(("classes", "examples"), [(2, 2), (2, 4), (3, 3), (3, 1)])
+    def test_examples_of_all_classes_turn_the_switch(self, classes: int, examples: int) -> None:
+        """From an even first prediction the errors of one example of each class would cancel."""
+        plan = Plan(bins=4, query_bins=2, labels="classes", classes=classes, examples=examples)
+        even = jax.nn.one_hot(jnp.arange(classes), classes) - 1 / classes
+        assert_close(even.sum(0) @ plan.check, 0.0, 1e-12)
+        for y in itertools.combinations_with_replacement(range(classes), examples):
+            turned = plan.signal(np.array(y)).sum(0) @ plan.check
+            assert_close(turned, y.count(classes - 1) - 0.5, 1e-12)
+
+    def test_one_example_of_each_class(self) -> None:
+        def nearest(x: Any, y: Any, x_star: Any) -> Any:
+            return jax.nn.one_hot(y[jnp.argmin(jnp.abs(x[:, 0] - x_star[0]))], 2)
+
+        built = construct(nearest, Plan(bins=4, labels="classes", examples=2))
+        x, asked = [[-0.75], [0.75]], [[-0.75], [-0.25], [0.25], [0.75]]
+        assert float(built.adapt(x, [0, 1]).fast["switch/bias"]) != 0
+        for y, told in {(0, 1): [0, 0, 1, 1], (1, 0): [1, 1, 0, 0], (0, 0): [0] * 4, (1, 1): [1] * 4}.items():
+            assert_close(built.learn(x, list(y), asked), np.eye(2)[told], 1e-9)
 
 
 class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"bins": 0}, "bins is 0. It must be at least 1"),
-            ({"bins": 99}, "99 bins of x and 99 of x\\* make 9,803 layers"),
+            ({"bins": 0}, "bins is 0. It must be a whole number of at least 1"),
+            ({"bins": 99}, "99 bins of x and 99 of x\\* make 9,803 layers of 152 GB"),
+            ({"bins": 70}, "4,902 layers of 26.9 GB, and 1 GB is the most"),
+            ({"x_box": ((-1.0, 1.0), (-1.0, 1.0))}, "64 bins of x and 64 of x\\* make 4,098 layers of 17.2 GB"),
+            ({"bins": 32, "y_box": ((0.0, 1.0),) * 3}, "fewer coordinates of x"),
+            ({"labels": "onehot"}, "Unknown labels 'onehot'. Did you mean 'one-hot'"),
+            ({"activation": "rely"}, "Unknown activation 'rely'. Did you mean 'relu'"),
+            ({"bins": 2.5}, "bins is 2.5. It must be a whole number"),
+            ({"labels": "one-hot", "classes": 2.5}, "classes is 2.5. It must be a whole number"),
+            ({"labels": "classes", "bins": 2, "examples": 3}, "3 examples do not fit into 2 bins"),
+            ({"epsilon": 0.618}, "epsilon is 0.618, and at 0.6180 the layers have no inverse"),
+            ({"lr": "fast"}, "lr is fast"),
+            ({"x_box": (-1.0, 1.0)}, "x_box is \\(-1.0, 1.0\\). Give a tuple with a range"),
+            ({"x_box": [[-1.0, 1.0]]}, "x_box is \\[\\[-1.0, 1.0\\]\\]. Give a tuple"),
+            ({"y_box": ()}, "y_box is \\(\\). Give a tuple"),
             ({"examples": 9}, "9 examples do not fit into 8 bins"),
             ({"lr": 0.0}, "lr is 0.0"),
             ({"epsilon": float("nan")}, "epsilon is nan"),
@@ -246,8 +303,11 @@ class TestMistakes:
         ],
     )
     def test_plans(self, options: Any, said: str) -> None:
+        plan = object.__new__(Plan)  # our strict types in tests would refuse some before the plan does
+        for field in dataclasses.fields(Plan):
+            object.__setattr__(plan, field.name, options.get(field.name, field.default))
         with pytest.raises(FewstepError, match=said):
-            Plan(**options)
+            plan.__post_init__()
 
     @pytest.mark.parametrize(
         ("target", "said"),
@@ -256,6 +316,8 @@ class TestMistakes:
             (lambda x, y, s: jnp.where(s > 0, jnp.nan, y[0]), "gives \\[nan\\] at x = "),
             (lambda x, y: y, "fails with TypeError"),
             (lambda x, y, s: "three", "must give 1 number"),
+            (lambda x, y, s: [0.5][int(s[0] > 0)], "at x = .*, x\\* = \\[0.5\\], fails with IndexError"),
+            (lambda x, y, s: np.zeros(1 + int(s[0] > 0)), "shape \\(2,\\).*must give 1 number"),
         ],
     )
     def test_targets(self, target: Any, said: str) -> None:
@@ -317,8 +379,28 @@ class TestCommand:
         assert (out / "report.html").read_text().count("<figure") == 3
         assert result["command"] == "fewstep reproduce universality --quick --bins 2 --target ridge"
 
+    @pytest.mark.slow
+    def test_more_examples(self, tmp_path: Path, capsys: Any) -> None:
+        """Each has a bin of its own, in the series of bins and in the pictures too."""
+        args = ("--quick", "--examples", "4", "--target", "nearest-neighbour", "--json", "--out", str(tmp_path / "out"))
+        code, shown, error = output(capsys, "reproduce", "universality", *args)
+        assert code == 0, error
+        result = json.loads(shown)
+        assert [row["bins"] for row in result["rows"] if "bins" in row] == [4]
+        assert "4 examples" in result["protocol"]
+        assert "misses" not in {row["verdict"] for row in result["rows"]}
+
+    def test_pictures_put_examples_into_bins_apart(self) -> None:
+        for examples in range(1, 9):
+            plan = Plan(bins=8, examples=examples)
+            places = [x for x, _ in _figures._others(plan)]
+            bins = {int(plan.bin_of(jnp.asarray(x)[None])[0]) for x in places}
+            assert len(bins) == examples - 1
+        assert Scale(bins=8).series(3) == (4, 8)
+
     def test_mistakes_are_told_in_a_line(self, tmp_path: Path, capsys: Any) -> None:
         for more, said in {
+            ("--examples", "9"): "9 examples do not fit into 8 bins",
             ("--steps", "3"): "--steps does not apply to universality", ("--bins", "0"): "bins is 0",
             ("--target", "ridgy"): "Did you mean 'ridge'", ("--examples", "0"): "examples is 0",
         }.items():  # fmt: skip

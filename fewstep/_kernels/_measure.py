@@ -83,7 +83,7 @@ def centre(labels: Labels, *, balance: bool = False) -> Labels:
 
 def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
     """The mean over all rows of (b - a) / max(a, b): a is the mean distance to the row's own class, b to the nearest
-    other. A row alone in its class has 0."""
+    other. A row alone in its class has 0, and so has every row where there is no other class."""
     counts = jnp.sum(labels, 0)
 
     def part(rows: Array, mine: Array) -> Array:
@@ -92,7 +92,7 @@ def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
         other = jnp.min(jnp.where((mine > 0) | (counts[None] == 0), jnp.inf, sums / jnp.maximum(counts[None], 1)), 1)
         alone = jnp.sum(mine * counts[None], 1) <= 1
         worth = (other - own) / above_zero(jnp.maximum(own, other))
-        return jnp.where(alone, 0, worth)
+        return jnp.where(alone | jnp.isinf(other), 0, worth)
 
     return jnp.sum(map_blocks(part, (x, labels), size)) / jnp.sum(counts)
 

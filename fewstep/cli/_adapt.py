@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import tyro
 
+from fewstep import tables
 from fewstep._disk import writing
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import Model, adapt, load
+from fewstep.runs import Model, adapt, ensemble_of, load
 from fewstep.runs.experiment import NO_HINT
+from fewstep.tables._ensemble import Ensemble, learn_from
 from fewstep.tasks import batch
 from fewstep.tasks.files import read_query, read_support
 from fewstep.tasks.pictures import read_query_images, read_support_images
@@ -24,11 +26,14 @@ from fewstep.tasks.pictures import read_query_images, read_support_images
 class Adapt:
     """Adapt a run to a new task and predict: x and prediction as CSV, to stdout or a file.
 
-    The support file is a CSV whose last column is y (a first line of names is allowed), or an npz with x and y. The
-    query file has the same columns without y, or an npz with x. For a run on images the support is a folder or zip with
-    one folder of images a class, and the query an image or a folder of images; the CSV has the class of each.
+    For a run on a table both files are tables (CSV or Parquet) with the columns that it was trained with, the support
+    with the target too; the answer has your columns and units, and an interval. For a run on curves the support is a
+    CSV whose last column is y (a first line of names is allowed), or an npz with x and y; the query has the same
+    columns without y, or is an npz with x. For a run on images the support is a folder or zip with one folder of images
+    a class, and the query an image or a folder of images; the CSV has the class of each.
 
     Examples of use:
+      fewstep adapt runs/growth --support new.csv --query ask.csv --level 0.8
       fewstep adapt runs/x --support known.csv --query asked.csv
       fewstep adapt runs/x --support known.npz --query asked.npz --inner-steps 5 --out predicted.csv
       fewstep adapt runs/characters --support letters/ --query unknown.png --inner-steps 3
@@ -48,6 +53,9 @@ class Adapt:
     norm: Annotated[Literal["support", "transductive"] | None, NO_HINT] = None
     """Whose statistics normalise images: the support's (default), or of all queries together (transductive), which is
     more accurate where many are asked at once, but makes an answer depend on the others."""
+    level: Annotated[float | None, NO_HINT] = None
+    """Share of the true values that the intervals of a table's predictions are to hold: 0.5, 0.8, 0.9 or 0.95
+    (default: 0.9)."""
     seed: int = 0
     """Seed of the masks."""
     json: bool = False
@@ -58,7 +66,7 @@ class Adapt:
         model = load(self.run)
         for note in model.notes:
             _show.say(note)
-        table = self._images(model) if model.run.experiment.has_images else self._points(model)
+        table = self._table(model)
         if self.out is not None:
             _write(self.out, table)
             _show.say(f"Wrote {len(table.cells)} predictions to {self.out}.")
@@ -68,9 +76,32 @@ class Adapt:
             sys.stdout.write(_csv(table))
         return 0
 
-    def _points(self, model: Model) -> "_Table":
+    def _table(self, model: Model) -> "_Table":
+        experiment = model.run.experiment
+        if self.level is not None and not experiment.has_table:
+            raise FewstepError("--level does not apply: only runs on tables have intervals. Leave it out.")
+        if experiment.has_images:
+            return self._images(model)
         if self.norm:
             raise FewstepError("--norm does not apply: the run has no images. Leave it out.")
+        return self._rows(model) if experiment.has_table else self._points(model)
+
+    def _rows(self, model: Model) -> "_Table":
+        """A table in and a table out, in the user's columns and units."""
+        ensemble = ensemble_of(model)
+        known, asked = tables.read(self.support), tables.read(self.query)
+        adapted = learn_from(ensemble, known, steps=self.inner_steps, seed=self.seed)
+        made = adapted.answers(asked, 0.9 if self.level is None else self.level)
+        if not ensemble.schema.classes and "low" not in made:
+            _show.say(_without_intervals(ensemble, self.inner_steps))
+        if twice := [name for name in made if name in asked.columns]:
+            raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
+        told = {name: _plain(column) for name, column in asked.columns.items()} | {
+            name: [_rounded(value) for value in column.tolist()] for name, column in made.items()
+        }
+        return _Table(list(told), [list(row) for row in zip(*told.values(), strict=True)], told)
+
+    def _points(self, model: Model) -> "_Table":
         x, y = read_support(self.support)
         asked = read_query(self.query, x.shape[1:])
         made = adapt(model, batch(x, y), asked, steps=self.inner_steps, seed=self.seed)
@@ -104,6 +135,26 @@ class _Table(NamedTuple):
     head: list[str]
     cells: list[list[Any]]
     arrays: dict[str, Any]
+
+
+def _without_intervals(ensemble: Ensemble, steps: int | None) -> str:
+    if ensemble.calibration is not None:
+        return f"No intervals: they are calibrated for {ensemble.steps} inner steps, not for {steps}."
+    return "The run has no calibration, so there are no intervals. Run its train command again to make it."
+
+
+def _plain(column: np.ndarray) -> list[Any]:
+    """A column of the user's as text and numbers; dates as ISO, without a time of midnight."""
+    if column.dtype.kind == "M":
+        moments = column.astype("datetime64[us]").astype(object)
+        return [None if moment is None else moment.isoformat(" ").removesuffix(" 00:00:00") for moment in moments]
+    kept = str | int | float | bool | None
+    return [cell if isinstance(cell, kept) else str(cell) for cell in column.tolist()]
+
+
+def _rounded(value: Any) -> Any:
+    """Six figures: more would only look exact."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _csv(table: _Table) -> str:

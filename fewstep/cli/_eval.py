@@ -2,13 +2,13 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import evaluate_run, load
+from fewstep.runs import Experiment, Model, baseline_rows, evaluate_run, evaluate_table, load
 from fewstep.runs.experiment import NO_HINT, Pair
 
 
@@ -28,6 +28,8 @@ class Eval:
       fewstep eval omniglot-mtnet-5way
       fewstep eval omniglot-mtnet-5way --shear 0.5
       fewstep eval runs/x --amplitude 5 10
+      fewstep eval runs/growth --shots 3 5 10
+      fewstep eval runs/growth --no-baselines
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
@@ -43,7 +45,9 @@ class Eval:
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task (default: as in training)."""
     split: Literal["test", "validation", "train"] = "test"
-    """The classes of images that tasks are made of. What you choose by looking, choose on validation."""
+    """The classes of images, or tasks of a table, that are judged. What you choose by looking, choose on validation."""
+    baselines: bool = True
+    """Fit strong and simple models to a table's training tasks, and judge them on the same rows."""
     amplitude: Annotated[Pair | None, NO_HINT] = None
     """Other sine waves than in training: range of the amplitude (default: as in training)."""
     frequency: Annotated[Pair | None, NO_HINT] = None
@@ -76,12 +80,35 @@ class Eval:
         steps = (0, 1, 5) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
         names = ("amplitude", "frequency", "phase", "shear", "zoom")
         changes = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if experiment.has_table:
+            return self._table(model, changes)
         rows = evaluate_run(
             model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
             ways=self.ways, split=self.split, seed=self.seed, say=_show.say, changes=changes,
         )  # fmt: skip
+        return self._show(experiment, {experiment.method: rows})
+
+    def _show(self, experiment: Experiment, judged: dict[str, list[dict[str, Any]]]) -> int:
         if self.json:
-            _show.as_json({"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": rows})
+            told = {"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks}
+            others = {name: rows for name, rows in judged.items() if name != experiment.method}
+            _show.as_json(
+                told | {"rows": judged[experiment.method]} | ({"baselines": others} if experiment.has_table else {})
+            )
         else:
-            _show.scores_table({experiment.method: rows})
+            _show.scores_table(judged)
         return 0
+
+    def _table(self, model: Model, changes: dict[str, Any]) -> int:
+        """The tasks of a table: each learned several times, beside the baselines."""
+        idle = {**changes, "ways": self.ways, "queries": self.queries}
+        for name in (name for name, value in idle.items() if value is not None):
+            raise FewstepError(f"--{name} does not apply: the run's tasks are a table's. Leave it out.")
+        experiment = model.run.experiment
+        shots = tuple(sorted(set(self.shots or (experiment.shots,))))
+        steps = tuple(sorted(set(self.inner_steps or (0, 1, model.inner_steps))))
+        rows = evaluate_table(model, shots=shots, steps=steps, split=self.split, seed=self.seed, say=_show.say)
+        judged = {experiment.method: rows}
+        if self.baselines and self.split == "test":
+            judged |= baseline_rows(model, shots=shots, seed=self.seed, say=_show.say)
+        return self._show(experiment, judged)

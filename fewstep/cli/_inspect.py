@@ -48,6 +48,9 @@ class Inspect:
             ["expected updated fraction", "by logit", "by layer", "by parameter"],
             [["", *(f"{value:.4f}" for value in report[1:])]],
         )
+        for layer in model.built.network.layers:
+            if layer.skip:
+                _show.say(f"{layer.path} has no T and no mask: {layer.skip}.")
         return 0
 
 

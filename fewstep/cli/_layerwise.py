@@ -19,7 +19,14 @@ from fewstep.runs.run import holds_something
 
 _WHAT = "fit: learn from a table; predict: classes of the rows of a table."
 _METHODS = {"spectral": "SpectralLayerClassifier", "embedding": "KernelEmbeddingClassifier"}
+_OF_FIT = ("target", "drop", "method", "folds", "max_layers", "overwrite", "seed")  # options that predict cannot take
 MODEL = "model.npz"
+
+
+def check_seed(seed: int) -> None:
+    """Refuses what scikit-learn takes for no seed."""
+    if not 0 <= seed < 2**32:
+        raise FewstepError(f"--seed is {seed}. scikit-learn takes 0 to {2**32 - 1}: give one of these.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +84,7 @@ class Layerwise:
 
         if self.second is not None:
             raise FewstepError(f"fit takes one table, and {self.second} is a second. Leave it out.")
+        check_seed(self.seed)
         if self.target is None:
             raise FewstepError("Say which column holds the labels: fewstep layerwise fit TABLE.csv --target COLUMN")
         table = read_table(self.first)
@@ -125,10 +133,11 @@ class Layerwise:
         model = getattr(layerwise, _METHODS[self.method])(random_state=self.seed, **options)
         seldom = [0.0]
 
-        def watch(number: int, record: Any) -> None:
+        def watch(number: int, record: Any, *, calibrating: bool = False) -> None:
             if time.monotonic() - seldom[0] > 2:
                 seldom[0] = time.monotonic()
-                _show.say(f"{title}layer {number}: HSIC {record.hsic:.3f}, silhouette {record.silhouette:.3f}, "
+                of = "calibration, " if calibrating else title
+                _show.say(f"{of}layer {number}: HSIC {record.hsic:.3f}, silhouette {record.silhouette:.3f}, "
                           f"{record.seconds:.1f} s")  # fmt: skip
 
         model._watch = watch
@@ -179,9 +188,10 @@ class Layerwise:
         from fewstep.layerwise import load
         from fewstep.layerwise.tables import read_table
 
-        for name in ("target", "max_layers"):
-            if getattr(self, name) is not None:
-                raise FewstepError(f"--{name.replace('_', '-')} does not apply: the model is fitted. Leave it out.")
+        for option in dataclasses.fields(self):
+            if option.name in _OF_FIT and getattr(self, option.name) != option.default:
+                name = option.name.replace("_", "-")
+                raise FewstepError(f"--{name} does not apply to predict: the model is fitted. Leave it out.")
         if self.second is None:
             raise FewstepError("Give the model and the table: fewstep layerwise predict MODEL TABLE.csv")
         model = load(self.first / MODEL if self.first.is_dir() else self.first)

@@ -8,16 +8,36 @@ from typing import Any
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.cli import _adapt, _data, _eval, _inspect, _layerwise, _reproduce, _show, _train
+from fewstep.cli import (
+    _adapt,
+    _bench,
+    _data,
+    _eval,
+    _export,
+    _inspect,
+    _launch,
+    _layerwise,
+    _play,
+    _reproduce,
+    _serve,
+    _show,
+    _train,
+)
+from fewstep.runs.compiled import keep_compiled
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
     "eval": _eval.Eval,
     "adapt": _adapt.Adapt,
     "inspect": _inspect.Inspect,
+    "export": _export.Export,
     "reproduce": _reproduce.Reproduce,
+    "bench": _bench.Bench,
     "data": _data.Data,
     "layerwise": _layerwise.Layerwise,
+    "launch": _launch.Launch,
+    "serve": _serve.Serve,
+    "play": _play.Play,
 }
 
 
@@ -27,7 +47,7 @@ def main(args: Sequence[str] | None = None) -> int:
         COMMANDS,
         prog="fewstep",
         description="Learn from many small tasks to learn the next one in a few gradient steps.",
-        args=sys.argv[1:] if args is None else args,
+        args=_launch.with_separator(sys.argv[1:] if args is None else args),
         config=(tyro.conf.OmitArgPrefixes,),
     )
     try:
@@ -42,6 +62,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def script() -> None:
     """The entry point of the installed command."""
+    keep_compiled()
     try:
         code = main()
         sys.stdout.flush()

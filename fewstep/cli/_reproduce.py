@@ -10,6 +10,7 @@ from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._progress import show_grid
+from fewstep.cli._reproduce_curves import run_curves
 from fewstep.cli._reproduce_layerwise import run_layerwise
 from fewstep.cli._reproduce_universality import run_universality
 from fewstep.reproduce import (
@@ -26,12 +27,13 @@ from fewstep.reproduce import (
 )
 from fewstep.runs.experiment import NO_HINT
 
-LAYERWISE, UNIVERSALITY = "layerwise", "universality"
-_ALL = (*STUDIES, LAYERWISE, UNIVERSALITY)
+LAYERWISE, UNIVERSALITY, CURVES = "layerwise", "universality", "curves"
+_ALL = (*STUDIES, LAYERWISE, UNIVERSALITY, CURVES)
 _NAMES = f"What to reproduce: {', '.join(_ALL)}."
 _OF_STUDIES = ("seeds", "steps", "n_tasks", "budget", "shots", "images", "data_dir", "only")
-_OF_LAYERWISE = ("folds", "data_dir", "only")
+_OF_LAYERWISE = ("folds", "untimed", "data_dir", "only")
 _OF_UNIVERSALITY = ("target", "bins", "examples")
+_OF_CURVES = ("steps", "data_dir", "only")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Reproduce:
       fewstep reproduce miniimagenet --images ~/miniimagenet
       fewstep reproduce layerwise --data-dir ~/data --only ism ws svm
       fewstep reproduce universality --target ridge mine.py:learner --bins 8
+      fewstep reproduce curves --data-dir ~/data --only growth
     """
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME", help=_NAMES)]
@@ -68,6 +71,8 @@ class Reproduce:
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     folds: Annotated[int | None, NO_HINT] = None
     """Folds of the cross-validation (layerwise only; default: 10, as in the poster)."""
+    untimed: bool = False
+    """Note no seconds, so that the folds may run beside other work (layerwise only)."""
     target: Annotated[tuple[str, ...], NO_HINT] = ()
     """Learners to express (universality only; default: nearest-neighbour ridge), or FILE.py:FUNCTION of yours, called
     as function(x, y, x_star) with x of shape (examples, 1), y (examples, 1) and x_star (1,), all from -1 to 1."""
@@ -91,10 +96,14 @@ class Reproduce:
     def __call__(self) -> int:
         if self.name not in _ALL:
             raise unknown("reproduction", self.name, _ALL)
+        if self.seed < 0:
+            raise FewstepError(f"--seed is {self.seed}. It must be at least 0.")
         if self.name == LAYERWISE:
             return self._layerwise()
         if self.name == UNIVERSALITY:
             return self._universality()
+        if self.name == CURVES:
+            return self._curves()
         self._refuse_all_but(_OF_STUDIES)
         study = STUDIES[self.name]
         scale = self._scale(study)
@@ -125,8 +134,8 @@ class Reproduce:
         self._refuse_all_but(_OF_LAYERWISE)
         return run_layerwise(
             self.out or Path("runs") / f"reproduce-{LAYERWISE}{'-quick' if self.quick else ''}", data_dir=self.data_dir,
-            quick=self.quick, seed=self.seed, folds=self.folds, only=self.only, resume=self.resume,
-            overwrite=self.overwrite, as_json=self.json,
+            quick=self.quick, seed=self.seed, folds=self.folds, untimed=self.untimed, only=self.only,
+            resume=self.resume, overwrite=self.overwrite, as_json=self.json,
         )  # fmt: skip
 
     def _universality(self) -> int:
@@ -138,10 +147,20 @@ class Reproduce:
             as_json=self.json,
         )  # fmt: skip
 
+    def _curves(self) -> int:
+        """Real tables, beside baselines: no paper, but five splits."""
+        self._refuse_all_but(_OF_CURVES)
+        return run_curves(
+            self.out or Path("runs") / f"reproduce-{CURVES}{'-quick' if self.quick else ''}", data_dir=self.data_dir,
+            quick=self.quick, seed=self.seed, steps=self.steps, only=self.only, resume=self.resume,
+            overwrite=self.overwrite, as_json=self.json,
+        )  # fmt: skip
+
     def _refuse_all_but(self, taken: tuple[str, ...]) -> None:
         """Refuses options that only other reproductions take."""
         for name in {*_OF_STUDIES, *_OF_LAYERWISE, *_OF_UNIVERSALITY} - set(taken):
-            if getattr(self, name) not in (None, ()):
+            value = getattr(self, name)
+            if value is not None and value is not False and value != ():  # 0 is a value
                 raise FewstepError(f"--{name.replace('_', '-')} does not apply to {self.name}. Leave it out.")
 
     def _prepare(self, study: Study) -> None:
@@ -166,7 +185,7 @@ class Reproduce:
             seed=self.seed, only=self.only, shots=self.shots, budget=budget,
             **{name: value for name, value in given.items() if value is not None},
         )  # fmt: skip
-        for name, least in {"seeds": 1, "seed": 0, "steps": 1, "n_tasks": 2}.items():
+        for name, least in {"seeds": 1, "steps": 1, "n_tasks": 2}.items():
             if getattr(scale, name) < least:
                 raise FewstepError(
                     f"--{name.replace('_', '-')} is {getattr(scale, name)}. It must be at least {least}."

@@ -5,18 +5,24 @@ from pathlib import Path
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 
+_MOST_SEED = 2**31 // 1000
+
 
 def run_layerwise(
-    out: Path, *, data_dir: Path | None, quick: bool, seed: int, folds: int | None, only: tuple[str, ...], resume: bool,
-    overwrite: bool, as_json: bool,
+    out: Path, *, data_dir: Path | None, quick: bool, seed: int, folds: int | None, untimed: bool,
+    only: tuple[str, ...], resume: bool, overwrite: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Runs the table and shows it."""
     try:
         from fewstep.reproduce import layerwise
     except ImportError as error:
         raise FewstepError(f"{error}") from None
+    if not 0 <= seed <= _MOST_SEED:
+        raise FewstepError(
+            f"--seed is {seed}. Give 0 to {_MOST_SEED}: a fold's seed is 1000 times it, and scikit-learn takes 32 bits."
+        )
     _show.watch_data(data_dir)
-    scale = (layerwise.QUICK if quick else layerwise.Scale())._replace(seed=seed, only=only)
+    scale = (layerwise.QUICK if quick else layerwise.Scale())._replace(seed=seed, only=only, untimed=untimed)
     if folds is not None:
         if folds < 2:
             raise FewstepError(f"--folds is {folds}. It must be at least 2.")

@@ -75,11 +75,15 @@ def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
         **({"ways": lambda name, row: row["ways"]} if "ways" in rows[0][1] else {}),
         "shots": lambda name, row: row["shots"],
         **({"statistics": lambda name, row: _STATISTICS[row["norm"]]} if "norm" in rows[0][1] else {}),
-        "inner steps": lambda name, row: row["inner_steps"],
+        "inner steps": lambda name, row: "" if row["inner_steps"] is None else row["inner_steps"],
         metric: lambda name, row: f"{row['mean']:.4f}",
         "± 95 %": lambda name, row: f"{row['interval95']:.4f}",
         "tasks": lambda name, row: row["n_tasks"],
     }
     if any("seed_std" in row for _, row in rows):
         columns["std over seeds"] = lambda name, row: f"{row.get('seed_std', 0):.4f}"
+    if any("coverage90" in row for _, row in rows):
+        columns["in 90 % interval"] = lambda name, row: (
+            f"{100 * row['coverage90']:.0f} %" if "coverage90" in row else ""
+        )
     table(list(columns), [[cell(name, row) for cell in columns.values()] for name, row in rows])

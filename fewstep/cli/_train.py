@@ -1,15 +1,23 @@
 """`fewstep train`"""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import tyro
 
 from fewstep.cli import _show
 from fewstep.cli._progress import show_progress
-from fewstep.runs import Experiment, create_run, load, scores, train_run, write_report
+from fewstep.cli._together import together
+from fewstep.inspection import layer_lines
+from fewstep.runs import Experiment, Run, calibrate_run, create_run, distributed, load, scores, train_run, write_report
+from fewstep.runs.build import build
+from fewstep.runs.cluster import find_place
 from fewstep.runs.experiment import NO_HINT
+from fewstep.runs.tables import read_table
+from fewstep.runs.train import Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +30,8 @@ class Train:
       fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
       fewstep train mtnet omniglot --ways 5 --shots 1 --steps 15000
       fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
+      fewstep train mtnet table:growth.csv --task child --x age sex --y height_cm --shots 5
+      fewstep train anil table:growth.csv --task child --x age --y height_cm --network mine.py:make
     """
 
     experiment: tyro.conf.OmitArgPrefixes[Experiment]
@@ -35,16 +45,48 @@ class Train:
     """Judge the run on 600 unseen tasks at the end, and write report.html."""
     data_dir: Annotated[Path | None, NO_HINT] = None
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
+    tune: bool = True
+    """Before a long training of heavy tasks, try which --devices and --chunk are fastest here, once for a network."""
     json: bool = False
     """Print the result as JSON on stdout."""
+    coordinator: Annotated[str | None, NO_HINT] = None
+    """Train as one of several processes, which meet at this HOST:PORT of process 0 (default: the environment variable
+    FEWSTEP_COORDINATOR, or as SLURM, Open MPI or Kubernetes say; none: alone)."""
+    processes: Annotated[int | None, NO_HINT] = None
+    """How many processes there are (default: the environment variable FEWSTEP_PROCESSES)."""
+    process: Annotated[int | None, NO_HINT] = None
+    """Which of them this is, counted from 0 (default: the environment variable FEWSTEP_PROCESS)."""
+    wait_seconds: float = 300.0
+    """How long to wait for the other processes at the start."""
 
     def __call__(self) -> int:
         _show.watch_data(self.data_dir)
-        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:")
+        place = find_place(self.coordinator, self.processes, self.process, os.environ)
+        if place is None:
+            return self._report(*self._train())
+        run, outcome = together(place, self.wait_seconds, self._train)
+        return self._report(run, outcome) if jax.process_index() == 0 else 130 * outcome.interrupted
+
+    def _train(self) -> tuple[Run, Outcome]:
+        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:").removeprefix("table:")
         name = f"{self.experiment.method}-{tasks}-{self.experiment.seed}"
         run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
+        if not distributed.first():
+            return run, train_run(run, save_seconds=self.save_every)
+        self._tell(run)
         with show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
-            outcome = train_run(run, progress, save_seconds=self.save_every)
+            return run, train_run(run, progress, save_seconds=self.save_every, tune=self.tune)
+
+    def _tell(self, run: Run) -> None:
+        """What a user should know before a long training: rows left out, and what a rule finds in their network."""
+        if run.experiment.has_table and (note := read_table(run.experiment).note):
+            _show.say(note)
+        built = build(run.experiment) if run.experiment.network else None
+        if built is not None and built.rule is not None:
+            for line in layer_lines(built.network):
+                _show.say(line)
+
+    def _report(self, run: Run, outcome: Outcome) -> int:
         if outcome.interrupted:
             _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to go on.")
             return 130
@@ -54,6 +96,8 @@ class Train:
             "tasks": self.experiment.tasks,
             "step": outcome.step,
         }
+        if run.experiment.has_table:
+            calibrate_run(load(run.path))
         if self.report:
             models = {self.experiment.method: load(run.path)}
             judged = scores(models)

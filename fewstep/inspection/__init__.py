@@ -1,6 +1,7 @@
 """Looking inside: a network's layers, what a rule has learned, and the theory behind it as constructions."""
 
 from fewstep.inspection._describe import describe as describe
+from fewstep.inspection._describe import layer_lines as layer_lines
 from fewstep.inspection._inspect import LayerReport as LayerReport
 from fewstep.inspection._inspect import Report as Report
 from fewstep.inspection._inspect import inspect as inspect

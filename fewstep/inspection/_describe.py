@@ -10,6 +10,11 @@ def describe(network: Network) -> None:
 
         fewstep.describe(fewstep.networks.mlp())
     """
+    print("\n".join(layer_lines(network)))
+
+
+def layer_lines(network: Network) -> list[str]:
+    """The lines of the layer table."""
     header = ("layer", "arrays (output axes)", "width", "T and mask")
     rows = [
         (
@@ -21,10 +26,9 @@ def describe(network: Network) -> None:
         for layer in network.layers
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(3)]
-    for row in [header, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
-    if network.frozen:
-        print(f"left alone by the inner loop: {', '.join(network.frozen)}")
+    line = lambda row: "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
+    left = [f"left alone by the inner loop: {', '.join(network.frozen)}"] if network.frozen else []
+    return [*map(line, [header, *rows]), *left]
 
 
 def _what(layer: Layer, frozen: tuple[str, ...]) -> str:

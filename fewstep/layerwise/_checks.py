@@ -41,7 +41,10 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def standardise(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros."""
+    """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros.
+
+    A deviation is held against the column's own size, so that its unit does not matter: below it is rounding.
+    """
     mean, scale = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
-    constant = (np.ptp(X, 0) == 0) | (scale <= 1e-12 * np.maximum(np.abs(mean), 1))
+    constant = (np.ptp(X, 0) == 0) | (scale <= 1e-12 * np.abs(X).max(0))
     return mean.astype(X.dtype), np.where(constant, 1, scale).astype(X.dtype)

@@ -2,20 +2,21 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fewstep._errors import FewstepError
 from fewstep.layerwise._checks import standardise, table, targets
 from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._save import write
 from fewstep.layerwise._temperature import held_out, temperature
+from fewstep.layerwise._transform import ByLayer, Named
 
 HELD_OUT = 5  # one in so many rows of each class is held out for the calibration
 
@@ -28,11 +29,11 @@ class Fitted(NamedTuple):
     stopped: Stopped
 
 
-class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
+class LayerwiseClassifier(ByLayer, Named, ClassifierMixin, BaseEstimator, ABC):
     """Abstract: a subclass names its parameters in `__init__`, checks them, learns a network, and applies it."""
 
-    def _watch(self, number: int, record: Record) -> None:
-        """Told of each layer when it is learned; may be replaced."""
+    def _watch(self, number: int, record: Record, *, calibrating: bool = False) -> None:
+        """Told of each layer when it is learned, those of the network that only calibrates first; may be replaced."""
 
     def fit(self, X: Any, y: Any) -> "LayerwiseClassifier":
         """Learns the layers one by one, then the read-out."""
@@ -68,14 +69,9 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         risen = np.exp(scaled - scaled.max(1, keepdims=True))
         return risen / risen.sum(1, keepdims=True)
 
-    def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
-        """The features after a layer, counted from 1; without a number, after the last."""
-        check_is_fitted(self)
-        most = len(self.history_)
-        if layer is not None and not 1 <= layer <= most:
-            raise FewstepError(f"layer={layer}, but this network has the layers 1 to {most}.")
+    def _transformed(self, X: Any) -> np.ndarray:
         with jax.enable_x64(self.dtype == "float64"):
-            return self._features(self._fitted.parts, self._scaled(X), most if layer is None else layer)
+            return self._features(self._fitted.parts, self._scaled(X), self.n_layers_)
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -89,16 +85,14 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         self._fitted = fitted
         self.history_, (self.converged_, self.stopped_, self.refused_) = fitted.history, fitted.stopped
         self.n_layers_ = len(fitted.history)
-        self._n_features_out = self._features(
-            fitted.parts, np.zeros((1, len(self.mean_)), self.dtype), self.n_layers_
-        ).shape[1]
+        self._n_features_out = self._columns(fitted.parts, self.n_layers_)
 
     def _temperature(self, X: np.ndarray, codes: np.ndarray, rng: np.random.RandomState, options: Any) -> float:
         """Learned from a network of the other rows, unless the user does without or classes are too small."""
         out = held_out(codes, HELD_OUT, rng)
         if not self.calibrate or not out.any():
             return 1.0
-        others = self._learn(X[~out], codes[~out], _generator(rng), options, _nobody)
+        others = self._learn(X[~out], codes[~out], _generator(rng), options, partial(self._watch, calibrating=True))
         return temperature(self._scores_of(others.parts, X[out]), codes[out])
 
     @abstractmethod
@@ -114,6 +108,10 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         """The features of scaled rows after so many layers."""
 
     @abstractmethod
+    def _columns(self, parts: Any, count: int) -> int:
+        """How many features there are after so many layers."""
+
+    @abstractmethod
     def _scores_of(self, parts: Any, x: np.ndarray) -> np.ndarray:
         """The score of each class for scaled rows."""
 
@@ -124,10 +122,6 @@ class LayerwiseClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     @abstractmethod
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> Any:
         """The parts from named arrays."""
-
-
-def _nobody(number: int, record: Record) -> None:
-    """Is told nothing of the network that only calibrates."""
 
 
 def _generator(rng: np.random.RandomState) -> np.random.Generator:

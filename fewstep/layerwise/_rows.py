@@ -8,6 +8,7 @@ import numpy as np
 
 STEP = 64
 BANDWIDTH_ROWS = 200  # the bandwidth is chosen on so many, as in the authors' code
+FEW = 2  # rows of every class that are among them, if the class has as many
 _COPIES = 4  # arrays of the size of a block that are there at a time
 
 
@@ -34,10 +35,23 @@ def hold(
 ) -> Held:
     """Makes rows ready, where a block is `across` numbers wide and some `exact_rows` may stand for all."""
     parts = cut(len(x), across, memory, x.dtype.itemsize)
-    order = np.concatenate([rng.permutation(len(x)), np.arange(len(x), parts.rows)])
+    drawn = _drawn(labels, rng, min(BANDWIDTH_ROWS, exact_rows))
+    order = np.concatenate([drawn, np.arange(len(x), parts.rows)])
     few, some = order[:BANDWIDTH_ROWS], order[:exact_rows]
     parts = parts._replace(look=block(len(some), memory, x.dtype.itemsize))
     return Held(padded(x, parts.rows), padded(labels, parts.rows), parts, (few, some))
+
+
+def _drawn(labels: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
+    """All rows in an order that is drawn. Where a rare class is missing among the first `most`, a few rows of every
+    class come first: a bandwidth or a silhouette of one class alone means nothing."""
+    order = rng.permutation(len(labels))
+    codes = labels[order].argmax(1)
+    before = np.cumsum(labels[order], 0)[np.arange(len(order)), codes] - 1  # rows of its own class before each
+    early = before < FEW
+    if not early[most:].any():
+        return order
+    return order[np.argsort(np.where(early, before, FEW), kind="stable")]
 
 
 def through(

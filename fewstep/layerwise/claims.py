@@ -3,7 +3,7 @@ r"""What the poster claims, as numbers that can be looked at: each function fits
 Theorem 1, Claim 1   `rising`: the search for bandwidths, what it refuses, how near it comes, where it stalls
 Theorem 2, Claims 2, 3 and the corollaries   `by_layer`: scatter, kernel, squares and cross entropy layer by layer
 Claim 4   `slope_at_embedding`: the gradient at W_s is not zero
-Claim 5   `fixed_point`: the eigenvalue equation at W*, and orthonormal columns
+Claim 5   `fixed_point`: the eigenvalue equation at W*, and orthonormal columns; `depths`: the layers of W* and of W_s
 Claim 6   `penalty`: equations 10 and 11, with the square that they lack
 
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
@@ -50,6 +50,13 @@ class Figures(NamedTuple):
     squares: float
     entropy: float
     from_blocks: float
+
+
+class Depths(NamedTuple):
+    """How many layers each network ended with."""
+
+    spectral: int
+    embedding: int
 
 
 class Penalty(NamedTuple):
@@ -125,6 +132,11 @@ def fixed_point(model: SpectralLayerClassifier, X: Any, y: Any) -> list[dict[str
             apart = jnp.linalg.norm(weight.T @ weight - jnp.eye(weight.shape[1]))
             made.append({"residual": float(residual(matrix, weight)), "not_orthonormal": float(apart)})
     return made
+
+
+def depths(spectral: SpectralLayerClassifier, embedding: KernelEmbeddingClassifier) -> Depths:
+    """Claim 5 on the layers of two networks fitted to the same rows: W* is said to need fewer. Often it does not."""
+    return Depths(spectral.n_layers_, embedding.n_layers_)
 
 
 def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:

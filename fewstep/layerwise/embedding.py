@@ -104,6 +104,9 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
         return _applied(parts[0][:count], x, self.memory)
 
+    def _columns(self, parts: _Parts, count: int) -> int:
+        return parts[0][count - 1].shares.shape[1]
+
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
         return votes(parts[1], _applied(parts[0], x, self.memory), len(self.classes_))
 

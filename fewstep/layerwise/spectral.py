@@ -103,6 +103,9 @@ class SpectralLayerClassifier(LayerwiseClassifier):
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
         return _applied(parts[0][:count], x, self.memory)
 
+    def _columns(self, parts: _Parts, count: int) -> int:
+        return parts[0][count - 1].waves.phase.size
+
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
         return nearest(parts[1], _applied(parts[0], x, self.memory))
 

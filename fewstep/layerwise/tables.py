@@ -38,7 +38,7 @@ class Table(NamedTuple):
         return made
 
     def labels(self, name: str) -> np.ndarray:
-        """A column as labels: whole numbers if all are, else text."""
+        """A column as labels: whole numbers if all are written as such, else text: 01 and 1 are two labels."""
         if name not in self.columns:
             raise unknown(f"column of {self.path}", name, self.columns)
         cells = [cell.strip() for cell in self.columns[name]]
@@ -46,10 +46,7 @@ class Table(NamedTuple):
             raise FewstepError(
                 f"Line {self.lines[cells.index('')]} of {self.path} has no label in {name!r}. Leave the row out."
             )
-        try:
-            return np.asarray([int(cell) for cell in cells])
-        except ValueError:
-            return np.asarray(cells)
+        return _whole(cells) if all(map(_is_whole, cells)) else np.asarray(cells)
 
     def _column(self, name: str) -> np.ndarray:
         made = np.full(self.rows, np.nan)
@@ -62,6 +59,19 @@ class Table(NamedTuple):
                     "number. Turn text into numbers; a column can be left out of fit with --drop."
                 ) from None
         return made
+
+
+def _is_whole(cell: str) -> bool:
+    try:
+        return str(int(cell)) == cell
+    except ValueError:
+        return False
+
+
+def _whole(cells: list[str]) -> np.ndarray:
+    """As whole numbers, unless one is too long for that."""
+    made = np.asarray([int(cell) for cell in cells])
+    return made if made.dtype.kind == "i" else np.asarray(cells)
 
 
 def read_table(path: Path) -> Table:

@@ -54,7 +54,8 @@ def note_seconds(identity: Identity, folder: Path, spent: float) -> None:
 def identity_of(study: Study, scale: Scale) -> Identity:
     """What a folder is held to: the study and its size."""
     told = {"study": study.name, **scale._asdict(), "only": list(scale.only), "shots": list(scale.shots)}
-    free = ("only", "budget", "shots", "steps") if study.by_row else ()  # each row has its own
+    free: tuple[str, ...] = ("paper_steps", "paper_tasks")  # the study says these, whoever runs it
+    free += ("only", "budget", "shots", "steps") if study.by_row else ()  # each row has its own
     return {key: value for key, value in told.items() if key not in free}
 
 

@@ -41,9 +41,16 @@ def _accuracy(curve: Judged) -> float | None:
 
 def row_command(study: Study, scale: Scale, name: str, steps: int, shots: int) -> str:
     """The command that trains one row: with the steps that a budget came to, so that it gives the same numbers."""
-    alone = scale._replace(only=(name,), steps=steps, budget=None, shots=())
+    alone = scale._replace(only=(name,), steps=_asked(study, scale, name, steps), budget=None, shots=())
     usual = any(cell.name == name for cell in study.cells(alone))
     return command(study, alone if usual else alone._replace(shots=(shots,)))
+
+
+def _asked(study: Study, scale: Scale, name: str, steps: int) -> int:
+    """The `--steps` that give a cell so many: a study may take a part of them for some of its cells."""
+    whole = _plain(study, scale).steps
+    own = next((cell.experiment.steps for cell in study.cells(scale._replace(steps=whole)) if cell.name == name), 0)
+    return round(steps * whole / own) if own else steps
 
 
 def command(study: Study, scale: Scale) -> str:

@@ -20,7 +20,18 @@ from fewstep.inspection import inspect
 from fewstep.reproduce._budget import steps_within
 from fewstep.reproduce._images import judge_images
 from fewstep.reproduce._study import Cell, Judged
-from fewstep.runs import Experiment, Model, Progress, Run, create_run, evaluate_run, load, open_run, train_run
+from fewstep.runs import (
+    Experiment,
+    Model,
+    Progress,
+    Run,
+    create_run,
+    evaluate_places,
+    evaluate_run,
+    load,
+    open_run,
+    train_run,
+)
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.meter import Meter
 from fewstep.runs.source import commit
@@ -167,7 +178,7 @@ def _judge(cell: Cell, path: Path, n_tasks: int, say: Callable[[str], None], *, 
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
-        "elsewhere": {name: evaluate_run(model, **size, changes=changes) for name, changes in cell.elsewhere},
+        "elsewhere": evaluate_places(model, dict(cell.elsewhere), **size) if cell.elsewhere else {},
         "training": _training(model.run),
         "curves": _curves(model) if model.whole and adapts else [],
         "inside": [_inside(model, seed) for seed in model.whole] if adapts else [],

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fewstep.reproduce._study import Cell, Judged, Row, Scale
-from fewstep.runs import Experiment, Model, evaluate_run
+from fewstep.runs import Experiment, Model, evaluate_places, evaluate_run
 from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
 
 LEGEND = (
@@ -24,11 +24,13 @@ def image_experiment(scale: Scale, method: str, tasks: str, **options: Any) -> E
 
 
 def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], None]) -> Judged:
-    """The accuracy of a cell at each of its tests, and some episodes with its answers."""
-    errors = []
+    """The accuracy of a cell at each of its tests, and some episodes with its answers. Elsewhere, and where the support
+    is judged too, the statistics of the training alone are taken."""
+    errors, first = [], model.built.problem.norms[:1]
     for ways, shots, queries in cell.tests:
         errors += evaluate_run(
             model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries, say=say,
+            norms=first if cell.seen_too else None,
         )  # fmt: skip
     ways, shots, queries = cell.tests[0]
     size: dict[str, Any] = {
@@ -37,15 +39,14 @@ def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], No
         "n_tasks": n_tasks,
         "ways": ways,
         "queries": queries,
+        "norms": first,
     }
-    elsewhere = {}
-    for name, changes in cell.elsewhere:
-        say(f"{cell.name}: {name}")
-        elsewhere[name] = evaluate_run(model, **size, changes=changes)
+    if cell.elsewhere:
+        say(f"{cell.name}: judging in {len(cell.elsewhere)} more places.")
     return {
         "diverged_seeds": cell.experiment.seeds - len(model.whole),
         "errors": errors,
-        "elsewhere": elsewhere,
+        "elsewhere": evaluate_places(model, dict(cell.elsewhere), **size) if cell.elsewhere else {},
         "seen": evaluate_run(model, **size, on="support") if cell.seen_too else [],
         "episodes": example_episodes(model, ways, shots, cell.steps_at_test[0]) if model.whole else [],
     }

@@ -15,9 +15,9 @@ from fewstep.reproduce._grid import begun, finished, fitted, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
-from fewstep.runs import Progress
+from fewstep.runs import Progress, layout
+from fewstep.runs.build import inner_steps
 from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.layout import cores
 from fewstep.runs.source import commit
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
@@ -91,6 +91,7 @@ def _judge_all(
 ) -> list[Judged] | None:
     """What was measured of every cell; nothing if a signal stopped the work."""
     judged, progress = [], watch.cells(cells)
+    _make_devices([cell for cell in cells if finished(folder, cell) is None])
     for number, cell in enumerate(cells):
         if finished(folder, cell) is None:
             if scale.budget is not None and not begun(folder, cell):
@@ -102,6 +103,13 @@ def _judge_all(
             return None
         judged.append(found)
     return judged
+
+
+def _make_devices(cells: list[Cell]) -> None:
+    """Makes the devices of the heaviest cell, because none can be made once a lighter one has started JAX."""
+    wanted = [layout.choose(cell.experiment, inner_steps(cell.experiment)) for cell in cells]
+    if any(places.devices > 1 for places in wanted):
+        layout.prepare(max(wanted, key=lambda places: places.devices), asked=False)
 
 
 def _speed(folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
@@ -138,7 +146,7 @@ def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged],
 def made_with(*more: str) -> dict[str, Any]:
     """What a result was made with: versions, cores, commit."""
     versions = {package: importlib.metadata.version(package) for package in (*_PACKAGES, *more)}
-    return {"versions": versions | {"python": platform.python_version()}, "cores": cores(), "commit": commit()}
+    return {"versions": versions | {"python": platform.python_version()}, "cores": layout.cores(), "commit": commit()}
 
 
 def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -> list[Row]:

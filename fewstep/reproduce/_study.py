@@ -19,7 +19,7 @@ Judged = dict[str, Any]
 class Scale(NamedTuple):
     """How large a study is run: the paper's size by default; `quick` leaves cells out and says so everywhere; `only`
     names the cells to take; `budget` is the time in seconds that each cell is trained for, instead of `steps`; fewer
-    steps than `paper_steps` are not held against the paper."""
+    steps than `paper_steps`, or test tasks than `paper_tasks`, are not held against the paper."""
 
     seeds: int = 5
     seed: int = 0
@@ -30,6 +30,7 @@ class Scale(NamedTuple):
     budget: float | None = None
     shots: tuple[int, ...] = ()
     paper_steps: int = 60_000
+    paper_tasks: int = 600
 
     def describe(self) -> str:
         """The scale in words."""
@@ -42,7 +43,7 @@ class Scale(NamedTuple):
     @property
     def full(self) -> bool:
         """Whether the trainings and the test are at least as large as the paper's."""
-        return not self.quick and self.steps >= self.paper_steps and self.n_tasks >= 600
+        return not self.quick and self.steps >= self.paper_steps and self.n_tasks >= self.paper_tasks
 
     @property
     def inner_steps(self) -> tuple[int, ...]:

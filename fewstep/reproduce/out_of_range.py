@@ -30,6 +30,8 @@ _WAVES = tuple((f"amplitude {low:g}", {"amplitude": (low, high)}) for low, high 
 )
 _CHARACTERS = tuple((f"shear {s:g}", {"shear": s}) for s in SHEARS) + tuple((f"zoom {z:g}", {"zoom": z}) for z in ZOOMS)
 _PART = 2 / 7  # steps on images for each on sine waves
+_WAVE_SEEDS = 3
+_SIMILAR = {"accuracy": 0.05, "mse": 0.2}  # how far behind the best gradient learner counts as similar, in range
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -41,7 +43,9 @@ def _waves(scale: Scale) -> list[Cell]:
     made = []
     for label, method in (GRADIENT | READING).items():
         rule = method in GRADIENT.values()
-        experiment = scale.experiment(method, "sinusoid", **_SINE, **(_OF_RULES if rule else {"meta_batch": 25}))
+        seeds = scale.seeds if scale.quick else max(scale.seeds, _WAVE_SEEDS)  # they take minutes
+        own = _OF_RULES if rule else {"meta_batch": 25}
+        experiment = scale.experiment(method, "sinusoid", **_SINE, **own, seeds=seeds)
         setting = {"tasks": "sine waves"}
         steps = (5,) if rule else (0,)
         made.append(Cell(f"sine-{method}", label, setting, experiment, steps, elsewhere=_WAVES))
@@ -68,7 +72,8 @@ def _characters(scale: Scale) -> list[Cell]:
 
 
 def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
-    """In range and at the far end of each way out of it; there a learner by gradient is to be ahead of the others."""
+    """In range, where all are to be similar, and at the far end of each way out of it, where a learner by gradient is
+    to be ahead of the others."""
     made = [row for cell, found in zip(cells, judged, strict=True) for row in _rows(cell, found)]
     for tasks, where in dict.fromkeys((row["setting"]["tasks"], row["setting"]["at"]) for row in made):
         here = [row for row in made if (row["setting"]["tasks"], row["setting"]["at"]) == (tasks, where)]
@@ -76,11 +81,15 @@ def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
         means = {row["method"]: sign * row["mean"] for row in here if row["mean"] is not None}
         ours = [value for label, value in means.items() if label in GRADIENT]
         others = [value for label, value in means.items() if label in ("SNAIL", "MetaNet")]
-        if where != "in range" and ours and len(others) == 2:
-            best = max(ours)
-            for row in here:
-                if row["method"] in GRADIENT and means.get(row["method"]) == best:
-                    row["verdict"] = "meets" if best > max(others) else "misses"
+        if not ours or len(others) < 2:
+            continue
+        best = max(ours)
+        for row in here:
+            value = means.get(row["method"])
+            if where == "in range" and row["method"] in READING and value is not None:
+                row["verdict"] = "meets" if value >= best - _SIMILAR[row["metric"]] else "misses"
+            if where != "in range" and row["method"] in GRADIENT and value == best:
+                row["verdict"] = "meets" if best > max(others) else "misses"
     return made
 
 
@@ -102,20 +111,28 @@ def _rows(cell: Cell, judged: Judged) -> list[Row]:
 
 
 def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
-    """Score against how far out, a panel for each way."""
+    """Score against how far out, a panel for each way: one figure for sine waves, one for characters."""
     data = [
         (kind, cell.label, place, row["mean"], row["interval95"])
         for cell, found in zip(cells, judged, strict=True) if found["errors"]
         for kind, place, row in _series(cell, found)
     ]  # fmt: skip
+    waves = "Mean squared error for amplitudes and phases from the given value on, trained up to 5 and pi."
+    characters = "Accuracy on sheared and on smaller characters."
+    made = {("amplitude", "phase"): ("", waves), ("shear", "zoom"): ("-characters", characters)}
+    return [
+        _figure(f"out-of-range{name}", said, [row for row in data if row[0] in kinds])
+        for kinds, (name, said) in made.items() if any(row[0] in kinds for row in data)
+    ]  # fmt: skip
+
+
+def _figure(name: str, said: str, data: list[tuple[Any, ...]]) -> Figure:
     kinds = list(dict.fromkeys(row[0] for row in data))
-    return [Figure(
-        "out-of-range", "Figure 3: beyond the training's tasks",
-        "Sine waves: mean squared error for amplitudes and phases from the given value on, trained up to 5 and pi. "
-        "Characters: accuracy on sheared and on smaller ones. The band is the 95 % interval over tasks.",
+    return Figure(
+        name, "Figure 3: beyond the training's tasks", f"{said} The band is the 95 % interval over tasks.",
         [partial(_panel, kind, [row[1:] for row in data if row[0] == kind]) for kind in kinds],
         ("how", "method", "value", "mean", "interval95"), data,
-    )]  # fmt: skip
+    )  # fmt: skip
 
 
 def _series(cell: Cell, found: Judged) -> list[tuple[str, float, Row]]:
@@ -152,12 +169,14 @@ STUDY = Study(
     "shot, split maml, tested sheared and made smaller, each from the original of 105 pixels; all learners see them "
     "through the same conv4. SNAIL has the blocks of its paper, MetaNet and the LSTM are ours in size.",
     "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is judged is that "
-    "at the far end MAML or MT-net is ahead of SNAIL and MetaNet.",
-    "± is the 95 % interval over the test tasks; rows at the far end say it for the better of MAML and MT-net.",
+    "at the far end MAML or MT-net is ahead of SNAIL and MetaNet, and that in range those that read are at most 5 "
+    "points of accuracy, or 0.2 of squared error, behind the better of MAML and MT-net.",
+    "± is the 95 % interval over the test tasks; rows at the far end say it for the better of MAML and MT-net, rows in "
+    "range for each learner that reads. Sine waves: three seeds; characters: one.",
     cells,
     rows,
     figures,
-    scale=Scale(seeds=1, steps=70_000, paper_steps=0),
-    quick=Scale(seeds=1, steps=350, n_tasks=50, quick=True, paper_steps=0),
+    scale=Scale(seeds=1, steps=70_000, paper_steps=10_000),
+    quick=Scale(seeds=1, steps=350, n_tasks=50, quick=True, paper_steps=10_000),
     by_row=True,
 )

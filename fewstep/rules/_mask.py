@@ -100,10 +100,14 @@ def _masked(step: Array, found: tuple[Leaf, Float[Array, " width"]] | None) -> A
     if found is None:
         return step
     leaf, bits = found
-    shape = [step.shape[axis] if axis in leaf.axes else 1 for axis in range(step.ndim)]
-    units = bits.reshape([step.shape[axis] for axis in leaf.axes])
     order = sorted(range(len(leaf.axes)), key=lambda n: leaf.axes[n])
-    return step * jnp.transpose(units, order).reshape(shape).astype(step.dtype)
+    units = jnp.transpose(bits.reshape([step.shape[axis] for axis in leaf.axes]), order).astype(step.dtype)
+    if sorted(leaf.axes) == list(range(step.ndim - len(leaf.axes), step.ndim)):
+        # Bits beside each other as a product with ones: then their slope is a product too, and not a sum over the
+        # inputs, which took a third of an MT-net's whole step on a CPU.
+        ones = jnp.ones((step.size // units.size, 1), step.dtype)
+        return step * (ones @ units.reshape(1, -1)).reshape(step.shape)
+    return step * units.reshape([step.shape[axis] if axis in leaf.axes else 1 for axis in range(step.ndim)])
 
 
 def _moving(layers: Layers, names: tuple[str | int, ...] | None, fast: Flat) -> Layers:

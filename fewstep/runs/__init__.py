@@ -3,6 +3,7 @@
 from fewstep.runs.experiment import Experiment as Experiment
 from fewstep.runs.model import Model as Model
 from fewstep.runs.model import adapt as adapt
+from fewstep.runs.model import evaluate_places as evaluate_places
 from fewstep.runs.model import evaluate_run as evaluate_run
 from fewstep.runs.model import load as load
 from fewstep.runs.report import scores as scores
@@ -10,5 +11,9 @@ from fewstep.runs.report import write_report as write_report
 from fewstep.runs.run import Run as Run
 from fewstep.runs.run import create_run as create_run
 from fewstep.runs.run import open_run as open_run
+from fewstep.runs.table_model import baseline_rows as baseline_rows
+from fewstep.runs.table_model import calibrate_run as calibrate_run
+from fewstep.runs.table_model import ensemble_of as ensemble_of
+from fewstep.runs.table_model import evaluate_table as evaluate_table
 from fewstep.runs.train import Progress as Progress
 from fewstep.runs.train import train_run as train_run

@@ -18,11 +18,16 @@ from fewstep._network import Network, flatten
 from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
 from fewstep._rule import Rule, chain
 from fewstep.learners import LEARNERS
+from fewstep.runs import distributed, layout
 from fewstep.runs.experiment import Experiment, option
+from fewstep.runs.layout import Layout
 from fewstep.runs.learners import make_learner, refuse_for_learners, trained_ways, training_tasks
 from fewstep.runs.problem import Problem, problem
 
 ALIASES = {"fomaml": "maml", "reptile": "maml"}
+
+
+_SAMPLES = 5
 
 
 class Built(NamedTuple):
@@ -41,11 +46,13 @@ class Built(NamedTuple):
         """The learner as it is trained."""
         return self.make(trained_ways(self.experiment))
 
-    def check_images(self) -> None:
-        """Reads the images of training and validation, so that what is wrong with them is said at once."""
+    def check_data(self) -> None:
+        """Reads the images or rows of training and validation, so that what is wrong with them is said at once."""
         given = self.experiment
         self.problem.tasks(given.shots, given.queries)
         self.problem.tasks(given.shots, given.queries, "validation", given.validation_ways)
+        if given.has_table:  # it is judged there at the end
+            self.problem.tasks(given.shots, given.queries, "test")
         if given.validation_ways:
             self.make(given.validation_ways)
 
@@ -55,14 +62,21 @@ class Built(NamedTuple):
         return self.rule is not None or self.experiment.method == "finetune"
 
     @property
+    def samples(self) -> int:
+        """How many samples of a rule's masks answer together for a table; of a method without masks, one."""
+        masked = self.rule is not None and any("mask" in part.name for part in self.rule.links)
+        return _SAMPLES if masked else 1
+
+    @property
     def training(self) -> Tasks:
         """What it is trained on."""
         return training_tasks(self.experiment, self.problem)
 
 
-def build(experiment: Experiment) -> Built:
-    """Builds an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
-    asked = problem(experiment)
+def build(experiment: Experiment, asked: Problem | None = None) -> Built:
+    """Builds an experiment, on its own tasks or on those `asked` for. Raises `FewstepError` for unknown names and for
+    options that do not apply."""
+    asked = problem(experiment) if asked is None else asked
     if experiment.full_context and experiment.method != "matching":
         raise FewstepError("--full-context does not apply: only matching has it. Leave it out.")
     if experiment.method in LEARNERS:
@@ -87,11 +101,26 @@ def inner_steps(experiment: Experiment) -> int:
     """The inner steps in training, the method's own number if none was given."""
     if experiment.inner_steps is not None:
         return experiment.inner_steps
-    return 5 if _is_reptile(experiment) else 1
+    return 5 if _is_reptile(experiment) or experiment.has_table else 1
+
+
+def lay_out(experiment: Experiment, chosen: Layout | None = None) -> Layout:
+    """The devices of a training, made before JAX starts, and its chunk: by rule of thumb, unless they are `chosen`. Of
+    several processes, all start JAX here."""
+    asked = experiment.devices is not None
+    chosen = chosen or layout.choose(experiment, inner_steps(experiment))
+    places = distributed.agreed_layout(chosen, asked=asked)
+    places = places._replace(devices=layout.prepare(places, asked=asked))
+    if distributed.several():
+        jax.devices()  # it waits for the others, so none may be waiting for something else
+    return places
 
 
 def make_mesh(devices: int) -> Mesh | None:
-    """A mesh of that many devices with one axis, `tasks`; none for a single device."""
+    """A mesh of that many devices with one axis, `tasks`; none for a single device. Of several processes, each has as
+    many."""
+    if distributed.several():
+        return distributed.make_mesh(devices)
     if devices == 1:
         return None
     found = jax.devices()
@@ -115,13 +144,21 @@ def _outer_name(experiment: Experiment) -> str:
     return own or experiment.outer or "unrolled"
 
 
+def inner_rate(experiment: Experiment) -> float:
+    """The step size on a task, or where learned rates begin."""
+    usual = 2.0 if experiment.tasks == "omniglot" else 0.4 if experiment.has_images else 0.01
+    usual = 0.01 if _steps_by_adam(experiment) else 0.03 if experiment.has_table else usual
+    return usual if experiment.inner_lr is None else experiment.inner_lr
+
+
+def _steps_by_adam(experiment: Experiment) -> bool:
+    return (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
+
+
 def _rule(experiment: Experiment) -> Rule:
     """`mtnet`, or names joined by `+`: a rule first or not, then links."""
     names = [name.replace("-", "_") for name in experiment.method.split("+")]
-    adam = (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
-    usual = 2.0 if experiment.tasks == "omniglot" else 0.4 if experiment.has_images else 0.01
-    usual = 0.01 if adam else usual
-    lr = usual if experiment.inner_lr is None else experiment.inner_lr
+    adam, lr = _steps_by_adam(experiment), inner_rate(experiment)
     masks = {name: getattr(experiment, name) for name in ("temperature", "draw")}
     parts: list[Rule] = []
     for number, name in enumerate(names):
@@ -131,13 +168,21 @@ def _rule(experiment: Experiment) -> Rule:
         factory = (rules.RULES | rules.LINKS)[ALIASES.get(name, name)]
         takes = inspect.signature(factory).parameters
         given = {key: value for key, value in masks.items() if key in takes and value is not None}
-        if "start" in takes and (experiment.inner_lr is not None or experiment.has_images):
+        if "start" in takes and (experiment.inner_lr is not None or experiment.has_images or experiment.has_table):
             given["start"] = lr
         made = factory(**given)
         parts += [part for part in (made.links or (made,)) if part.name != "sgd"]
     paced = any(part.paces for part in parts)
-    step = rules.optimiser(optax.adam(1.0 if paced else lr, b1=0.0)) if adam else rules.sgd(lr)
-    return chain(step, *parts)
+    return chain(_inner_step(experiment, 1.0 if paced else lr, adam=adam), *parts)
+
+
+def _inner_step(experiment: Experiment, lr: float, *, adam: bool) -> Rule:
+    """How a gradient on a task becomes a step, before masks and rates."""
+    clip = 5.0 if experiment.has_table and experiment.inner_clip is None and not adam else experiment.inner_clip
+    plain = optax.adam(lr, b1=0.0) if adam else optax.sgd(lr)
+    if clip is not None:
+        return rules.optimiser(optax.chain(optax.clip_by_global_norm(clip), plain))
+    return rules.optimiser(plain) if adam else rules.sgd(lr)
 
 
 def _refuse_idle_options(experiment: Experiment, rule: Rule, outer: str) -> None:
@@ -171,9 +216,14 @@ def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
     clip = optax.identity()
     if experiment.clip_value is not None:
         clip = optax.clip(experiment.clip_value)
-    if experiment.clip_norm is not None:
-        clip = optax.clip_by_global_norm(experiment.clip_norm)
+    if (norm := _clip_norm(experiment)) is not None:
+        clip = optax.clip_by_global_norm(norm)
     return optax.chain(clip, optax.adam(rate) if name == "adam" else optax.sgd(rate))
+
+
+def _clip_norm(experiment: Experiment) -> float | None:
+    usual = 10.0 if experiment.has_table and experiment.clip_value is None else None
+    return usual if experiment.clip_norm is None else experiment.clip_norm
 
 
 def plans_for_its_steps(experiment: Experiment) -> bool:
@@ -183,5 +233,6 @@ def plans_for_its_steps(experiment: Experiment) -> bool:
 
 def schedule(experiment: Experiment) -> str:
     """How the outer step size falls, the method's and the tasks' own way if none was given."""
-    usual = "linear" if _is_reptile(experiment) else "cosine" if experiment.has_images else "constant"
+    cosine = experiment.has_images or experiment.has_table
+    usual = "linear" if _is_reptile(experiment) else "cosine" if cosine else "constant"
     return experiment.schedule or usual

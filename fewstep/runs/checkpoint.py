@@ -1,7 +1,8 @@
 """Checkpoints that can be trusted: written whole or not at all, with a checksum of every file.
 
 Orbax writes the arrays. It restores a file with a flipped bit without complaint, so the checksums are ours. A
-checkpoint appears under its name only after everything in it has been written.
+checkpoint appears under its name only after everything in it has been written. Several processes write one together,
+and each reads all of it, so that any number of them can go on from it.
 """
 
 import errno
@@ -20,6 +21,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from fewstep._errors import FewstepError
+from fewstep.runs import distributed
 
 KEPT = 2
 _SUMS = "checksums.json"
@@ -35,17 +37,14 @@ def save(folder: Path, step: int, state: Any) -> Path:
     """Writes a checkpoint and removes all but the newest ones. Raises `FewstepError` when the disk refuses."""
     partial, target = folder / f"{_PARTIAL}{step:09d}", folder / f"{step:09d}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _check_room(folder, state)
-        for stray in folder.glob(_PARTIAL + "*"):
-            shutil.rmtree(stray)
+        _begin(folder, partial, state)
         _write(partial, state)
-        if target.exists():
-            shutil.rmtree(target)
-        partial.rename(target)
-        for old in steps(folder)[:-KEPT]:
-            shutil.rmtree(folder / f"{old:09d}")
+        if distributed.first():
+            _finish(folder, partial, target)
+        distributed.agreed(True)
     except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
+        if distributed.lost(error):
+            raise
         shutil.rmtree(partial, ignore_errors=True)
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0][:200]
         reason = os.strerror(errno.ENOSPC) if os.strerror(errno.ENOSPC) in str(error) else reason
@@ -54,6 +53,31 @@ def save(folder: Path, step: int, state: Any) -> Path:
             "make room, or make the folder writable, and run the same command again to go on from the last one."
         ) from error
     return target
+
+
+def _begin(folder: Path, partial: Path, state: Any) -> None:
+    """Makes an empty place to write to; what process 0 finds wrong, all raise."""
+    problem = None
+    if distributed.first():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _check_room(folder, state)
+            for stray in folder.glob(_PARTIAL + "*"):
+                shutil.rmtree(stray)
+            partial.mkdir()
+        except OSError as error:
+            problem = error.strerror or str(error)
+    if problem := distributed.agreed(problem):
+        raise OSError(problem)
+
+
+def _finish(folder: Path, partial: Path, target: Path) -> None:
+    (partial / _SUMS).write_text(json.dumps(dict(_sums(partial)), indent=1))
+    if target.exists():
+        shutil.rmtree(target)
+    partial.rename(target)
+    for old in steps(folder)[:-KEPT]:
+        shutil.rmtree(folder / f"{old:09d}")
 
 
 def _check_room(folder: Path, state: Any) -> None:
@@ -73,7 +97,7 @@ def restore(path: Path, like: Any) -> Any:
     verify(path)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like)
     try:
-        with _quiet(), ocp.StandardCheckpointer() as checkpointer:
+        with _quiet(), _reader() as checkpointer:
             return checkpointer.restore((path / "state").absolute(), shapes)
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path} does not hold what its configuration says: {str(error).splitlines()[0][:200]}") from None
@@ -104,11 +128,20 @@ def verify(path: Path) -> None:
 
 
 def _write(partial: Path, state: Any) -> None:
-    partial.mkdir(parents=True)
     with _quiet(), ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save((partial / "state").absolute(), state)
         checkpointer.wait_until_finished()
-    (partial / _SUMS).write_text(json.dumps(dict(_sums(partial)), indent=1))
+
+
+def _reader() -> ocp.StandardCheckpointer:
+    """Reads without waiting for other processes: each reads for itself, and one may read when the others have left."""
+    if jax.process_count() == 1:
+        return ocp.StandardCheckpointer()
+    own = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=own, active_processes={own}, barrier_sync_key_prefix=str(own)
+    )
+    return ocp.StandardCheckpointer(multiprocessing_options=alone)
 
 
 def _sums(path: Path) -> Iterator[tuple[str, str]]:

@@ -17,10 +17,14 @@ _METHODS = (
     f"an alias (fomaml, reptile), or a learner without inner gradient: {', '.join(LEARNERS)}."
 )
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
-_TASKS = f"One of {', '.join(TASKS)}, {', '.join(IMAGES)}, or folder:PATH for a folder or zip with a folder a class."
+_TASKS = (
+    f"One of {', '.join(TASKS)}, {', '.join(IMAGES)}; folder:PATH for a folder or zip with a folder a class; or "
+    "table:PATH for a CSV or Parquet file of many small data sets."
+)
 AUTO = -(1 << 62)  # a size that was not given, and that nobody would give: the tasks say which it is
-_SIZES = {"steps": 60_000, "meta_batch": 4, "shots": 10, "queries": 10, "validation_tasks": 100}
-_IMAGE_SIZES = {"steps": 40_000, "meta_batch": 16, "shots": 1, "queries": 5, "validation_tasks": 200}
+_SIZES = {"seeds": 1, "steps": 60_000, "meta_batch": 4, "shots": 10, "queries": 10, "validation_tasks": 100}
+_IMAGE_SIZES = _SIZES | {"steps": 40_000, "meta_batch": 16, "shots": 1, "queries": 5, "validation_tasks": 200}
+_TABLE_SIZES = _SIZES | {"seeds": 3, "steps": 3000, "meta_batch": 8, "shots": 5, "queries": 20, "validation_tasks": 200}
 _OMNIGLOT_SIZES = _IMAGE_SIZES | {"meta_batch": 32, "queries": 1}
 
 
@@ -35,30 +39,43 @@ class Experiment:
 
     seed: int = 0
     """Seed of the first weights, the tasks and the masks."""
-    seeds: int = 1
-    """How many seeds to train together: SEED, SEED + 1, ..."""
+    seeds: Annotated[int, NO_HINT] = AUTO
+    """How many seeds to train together: SEED, SEED + 1, ... (default: 1; tables: 3, which answer together)."""
     steps: Annotated[int, NO_HINT] = AUTO
-    """Outer steps in all (default: 60000; images: 40000). Raise it to train a finished run further, if its schedule is
-    constant."""
+    """Outer steps in all (default: 60000; images: 40000; tables: 3000). Raise it to train a finished run further, if
+    its schedule is constant."""
     meta_batch: Annotated[int, NO_HINT] = AUTO
-    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; prototypes and their like: 2)."""
+    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; tables: 8; prototypes and their like: 2)."""
 
     shots: Annotated[int, NO_HINT] = AUTO
-    """Points of a task that are learned from, images a class (default: 10; images: 1)."""
+    """Points of a task that are learned from, images a class (default: 10; images: 1; tables: 5)."""
+    least_shots: Annotated[int | None, NO_HINT] = None
+    """Draw in training how many rows of a table are learned from, between this and --shots (default: always as many
+    as --shots)."""
     queries: Annotated[int, NO_HINT] = AUTO
-    """Points of a task that judge what was learned, images a class (default: 10; images: 5; omniglot: 1)."""
+    """Points of a task that judge what was learned, images a class (default: 10; images: 5; omniglot: 1;
+    tables: 20)."""
     hidden: Annotated[tuple[int, ...] | None, NO_HINT] = None
-    """Widths of the perceptron's hidden layers (default: 40 40)."""
+    """Widths of the perceptron's hidden layers (default: 40 40; tables: 64 64)."""
+    network: Annotated[str | None, NO_HINT] = None
+    """A network of yours instead, FILE.py:FUNCTION, called as function(x, outputs) with some rows of x; it returns what
+    fewstep.network or one of fewstep.interop makes of a model."""
+    loss: Annotated[str | None, NO_HINT] = None
+    """What is minimised: squared_error, absolute_error, huber or cross_entropy, or FILE.py:FUNCTION of yours, called as
+    function(prediction, batch) (default: squared_error; classes: cross_entropy)."""
     bias_inputs: Annotated[int | None, NO_HINT] = None
     """Learned numbers that the perceptron gets beside its input, adapted like its weights (default: 0)."""
 
     inner_steps: Annotated[int | None, NO_HINT] = None
-    """Gradient steps on each task in training (default: 1; reptile: 5)."""
+    """Gradient steps on each task in training (default: 1; reptile and tables: 5)."""
     inner_lr: Annotated[float | None, NO_HINT] = None
-    """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1; images: 0.4,
-    omniglot: 2). On images it is a step on the mean cross entropy; papers that sum over classes print lr / ways."""
+    """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1; tables:
+    0.03; images: 0.4; omniglot: 2). On images it is a step on the mean cross entropy; papers that sum over classes
+    print lr / ways."""
     inner_optimiser: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
     """Optimiser on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
+    inner_clip: Annotated[float | None, NO_HINT] = None
+    """Clip the gradient on a task to this norm (default: not at all; tables: 5)."""
     temperature: Annotated[float | None, NO_HINT] = None
     """Temperature of the masks' relaxation (default: 1)."""
     draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
@@ -73,11 +90,12 @@ class Experiment:
     outer_lr: Annotated[float | None, NO_HINT] = None
     """Outer step size (default: 0.001; images: 0.002; reptile: 1)."""
     schedule: Annotated[Literal["constant", "linear", "cosine"] | None, NO_HINT] = None
-    """How the outer step size falls to 0 over all steps (default: constant; images: cosine; reptile: linear)."""
+    """How the outer step size falls to 0 over all steps (default: constant; images and tables: cosine; reptile:
+    linear)."""
     clip_value: Annotated[float | None, NO_HINT] = None
     """Clip each entry of the outer gradient to this size."""
     clip_norm: Annotated[float | None, NO_HINT] = None
-    """Clip the outer gradient to this norm."""
+    """Clip the outer gradient to this norm (default: not at all; tables: 10)."""
     remat: bool = False
     """Compute inner steps again on the way back: each then costs memory for the adapted weights only."""
     devices: Annotated[int | None, NO_HINT] = None
@@ -90,7 +108,7 @@ class Experiment:
     validate_every: int = 1000
     """Steps between validations on a fixed set of tasks; the best parameters are kept beside the last."""
     validation_tasks: Annotated[int, NO_HINT] = AUTO
-    """Tasks in that set (default: 100; images: 200)."""
+    """Tasks in that set (default: 100; images and tables: 200)."""
     validation_ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task of images in that set (default: as in training)."""
     patience: Annotated[int | None, NO_HINT] = None
@@ -114,6 +132,18 @@ class Experiment:
     """Tell the network which curve it is: what was drawn for it stands beside x. With --inner-steps 0, a network that
     needs not learn the task."""
 
+    task: Annotated[str | None, NO_HINT] = None
+    """Column of a table that names the task a row belongs to: the child, the station, the shop."""
+    x: Annotated[tuple[str, ...] | None, NO_HINT] = None
+    """Columns of a table to predict from: numbers, ISO dates (as days), or text (as categories)."""
+    y: Annotated[str | None, NO_HINT] = None
+    """Column of a table to predict: numbers, or text for classes."""
+    classify: bool = False
+    """Take a target of numbers as classes."""
+    missing: Annotated[Literal["refuse", "mean"] | None, NO_HINT] = None
+    """What to do about empty cells: refuse them (default), or take the mean of the training tasks for a feature, and
+    leave rows without a target out."""
+
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task of images (default: 5)."""
     image_size: Annotated[int | None, NO_HINT] = None
@@ -130,7 +160,8 @@ class Experiment:
     split: Annotated[str | None, NO_HINT] = None
     """Which of the named splits into training, validation and test classes (default for omniglot: vinyals)."""
     split_seed: Annotated[int | None, NO_HINT] = None
-    """Seed of the split of a folder's classes, 64 : 16 : 20 of a hundred (default: 0)."""
+    """Seed of the split of a folder's classes, 64 : 16 : 20 of a hundred, or of a table's tasks, 65 : 15 : 20
+    (default: 0)."""
     filters: Annotated[int | None, NO_HINT] = None
     """Filters of each of the convolutions (default: 64)."""
     blocks: Annotated[int | None, NO_HINT] = None
@@ -147,12 +178,15 @@ class Experiment:
     adapt_norm: bool = False
     """Adapt shift and scale of the normalisations to a task too; else they are meta-learned only."""
     start: Annotated[Literal["he", "paper"] | None, NO_HINT] = None
-    """First weights: as of He, or as in the MT-net code, which is small (default: paper; images: he, with a small last
-    layer)."""
+    """First weights: as of He, or as in the MT-net code, which is small (default: paper; tables: he; images: he, with a
+    small last layer)."""
     full_context: bool = False
     """Full-context embeddings in matching networks."""
     classes: Annotated[dict[str, tuple[str, ...]] | None, tyro.conf.Suppress] = None
-    """The classes of a folder in training, validation and test: drawn when the run is made, and kept with it."""
+    """The classes of a folder, or the tasks of a table, in training, validation and test: drawn when the run is made,
+    and kept with it."""
+    schema: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
+    """The columns of a table as the training tasks have them: kinds, categories, scales."""
 
     def __post_init__(self) -> None:
         for name, size in self._sizes().items():
@@ -161,7 +195,7 @@ class Experiment:
         least = {
             "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
             "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
-            "patience": 1, "order": 0, "bias_inputs": 0,
+            "patience": 1, "order": 0, "bias_inputs": 0, "least_shots": 1,
             "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
             "blocks": 1,
         }  # fmt: skip
@@ -169,7 +203,7 @@ class Experiment:
             value = getattr(self, name)
             if value is not None and value < low:
                 raise FewstepError(f"{option(name)} is {value}. It must be at least {low}.")
-        for name in ("inner_lr", "outer_lr", "temperature", "clip_value", "clip_norm"):
+        for name in ("inner_lr", "inner_clip", "outer_lr", "temperature", "clip_value", "clip_norm"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise FewstepError(f"{option(name)} is {value}. It must be finite and not negative, such as 0.01.")
@@ -181,8 +215,14 @@ class Experiment:
         """Whether its tasks are images."""
         return self.tasks in IMAGES or self.tasks.startswith("folder:")
 
+    @property
+    def has_table(self) -> bool:
+        """Whether its tasks are those of a table."""
+        return self.tasks.startswith("table:")
+
     def _sizes(self) -> dict[str, int]:
         sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
+        sizes = _TABLE_SIZES if self.has_table else sizes
         return sizes | ({"meta_batch": 2} if self.method in OF_CLASSES else {})
 
     def to_json(self) -> str:

@@ -3,15 +3,17 @@
 import itertools
 import os
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import jax
 
 from fewstep.runs.experiment import Experiment
 
-# Products of numbers in a task from which spreading tasks over cores pays: measured on 2 cores, a perceptron of
-# 40-40 with 10 points (3e4) loses by it, one of 128-128 with 50 points (2e6) gains a factor of two.
-_HEAVY = 1_000_000
+# Products of numbers in a step from which spreading its tasks over cores pays. Measured on 2 cores: 25 tasks of 10
+# points on a perceptron of 100-100 (5e6) are as fast either way, of 50 points on 128-128 (4e7) half as fast again.
+_HEAVY = 10_000_000
+_THREADS = "PJRT_NPROC"  # how many threads JAX's CPU client gets, read when it starts
 
 
 class Layout(NamedTuple):
@@ -23,14 +25,19 @@ class Layout(NamedTuple):
 
 def choose(experiment: Experiment, inner_steps: int) -> Layout:
     """The given layout, completed: heavy tasks one at a time on every core, light ones all together on one."""
-    heavy = _work(experiment, inner_steps) >= _HEAVY
-    devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy and _on_cpu() else 1)
-    return Layout(devices, experiment.chunk or (1 if heavy and _on_cpu() else None))
+    heavy = experiment.has_images or _work(experiment, inner_steps) >= _HEAVY
+    devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy and on_cpu() else 1)
+    return Layout(devices, experiment.chunk or (1 if heavy and on_cpu() else None))
 
 
 def cores() -> int:
+    """How many cores this process may use."""
+    return len(usable_cores())
+
+
+def usable_cores() -> set[int]:
     """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def prepare(layout: Layout, *, asked: bool) -> int:
@@ -39,22 +46,37 @@ def prepare(layout: Layout, *, asked: bool) -> int:
     New devices can only be made before JAX has started. After that a number the user `asked` for stands, for
     `make_mesh` to say what is wrong with it; one that was chosen here gives way.
     """
-    if layout.devices > 1 and _on_cpu():
+    if layout.devices > 1 and on_cpu():
         try:
             jax.config.update("jax_num_cpu_devices", layout.devices)
         except RuntimeError:
             return layout.devices if asked else min(layout.devices, len(jax.devices()))
+    elif on_cpu() and not jax.distributed.is_initialized():
+        _start_with_one_thread()
     return layout.devices
 
 
+def _start_with_one_thread() -> None:
+    """Starts JAX, unless it has been, with one thread for its work: most kernels of a task take less time than handing
+    them to another thread. A number that the user gave stands."""
+    if _THREADS in os.environ:
+        return
+    os.environ[_THREADS] = "1"
+    try:
+        jax.devices()
+    finally:
+        del os.environ[_THREADS]  # processes that are started from here choose for themselves
+
+
 def _work(experiment: Experiment, inner_steps: int) -> int:
-    if experiment.has_images:
-        return _HEAVY
     widths = experiment.hidden or (40, 40)
     products = sum(a * b for a, b in itertools.pairwise(widths))
-    return products * max(experiment.shots, experiment.queries) * (inner_steps + 1)
+    rows = max(experiment.shots, experiment.queries) * (inner_steps + 1)
+    return products * rows * experiment.meta_batch * experiment.seeds
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
+    """Whether the devices are host devices, without starting JAX."""
     asked = jax.config.jax_platforms  # type: ignore[attr-defined]
-    return asked.startswith("cpu") if asked else not entry_points(group="jax_plugins")
+    accelerators = bool(entry_points(group="jax_plugins")) or find_spec("libtpu") is not None
+    return asked.startswith("cpu") if asked else not accelerators

@@ -16,7 +16,8 @@ from fewstep.runs.experiment import Experiment, option
 from fewstep.runs.problem import Problem
 
 _OF_RULES = (
-    "inner_steps", "inner_lr", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat", "adapt_norm",
+    "inner_steps", "inner_lr", "inner_clip", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat",
+    "adapt_norm",
 )  # fmt: skip
 _OF_FINETUNE = ("inner_lr", "inner_steps")
 
@@ -33,6 +34,8 @@ def make_learner(
         return gradient_learner(network, rule, problem.loss, steps=steps, remat=experiment.remat)
     if experiment.method in learners.READERS:
         return _reader(experiment, problem, ways, norm)
+    if experiment.method in learners.SOLVERS:
+        return _solver(experiment, problem, ways, norm)
     assert ways is not None
     features = problem.network(None, norm)
     if experiment.method in ("prototypes", "embedding", "spectral"):
@@ -61,8 +64,24 @@ def _reader(experiment: Experiment, problem: Problem, ways: int | None, norm: st
         more = {"longest": longest, "blocks": learners.IMAGES} if experiment.method == "snail" else {}
         return made(features, sizes, losses.cross_entropy, **more)
     inputs, outputs = problem.widths
-    more = {"longest": longest} if experiment.method == "snail" else {}
-    return made(learners.nothing_but_x(inputs), learners.Sizes(inputs, outputs, classes=False), **more)
+    more = {"longest": max(longest, 16)} if experiment.method == "snail" else {}  # gaps of 1 to 8, as in the paper
+    sizes = learners.Sizes(inputs, outputs, classes=problem.metric == "accuracy")
+    return made(learners.nothing_but_x(inputs), sizes, problem.loss, **more)
+
+
+def _solver(experiment: Experiment, problem: Problem, ways: int | None, norm: str | None) -> Learner:
+    """A learner that solves for what a task leaves open."""
+    inputs, outputs = problem.widths
+    classes = problem.metric == "accuracy"
+    if experiment.method == "ridge":
+        if ways is not None:
+            features = problem.network(None, norm)
+            return learners.ridge(features, _width(features, problem.image), ways, classes=True, loss=problem.loss)
+        width = (experiment.hidden or (64,))[-1]
+        return learners.ridge(problem.network(width), width, outputs, classes=classes, loss=problem.loss)
+    if classes:
+        raise FewstepError(f"{experiment.method} predicts numbers, and the target is classes. Try ridge or mtnet.")
+    return learners.mixed(inputs) if experiment.method == "mixed" else learners.gaussian(problem.network(), inputs)
 
 
 def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
@@ -79,11 +98,16 @@ def trained_ways(experiment: Experiment) -> int | None:
 
 def refuse_for_learners(experiment: Experiment) -> None:
     """Raises when an option of rules is given to a learner that has no inner gradient."""
-    if not experiment.has_images and experiment.method not in learners.READERS:
+    if not experiment.has_images and experiment.method in learners.OF_CLASSES:
         raise FewstepError(f"{experiment.method} needs classes of images, and {experiment.tasks} has none.")
-    for name in ("hidden", "bias_inputs") if experiment.has_images else ("hidden", "bias_inputs", "start"):
+    if experiment.has_images and experiment.method in learners.PROCESSES:
+        raise FewstepError(f"{experiment.method} predicts numbers, and {experiment.tasks} are images. Try ridge.")
+    whole = ("hidden", "bias_inputs") if experiment.has_images else ("hidden", "bias_inputs", "start", "network")
+    for name in () if experiment.method in ("ridge", "gaussian") else whole:
         if getattr(experiment, name) is not None:
             raise FewstepError(f"{option(name)} does not apply: {experiment.method} is no perceptron. Leave it out.")
+    if experiment.loss is not None and experiment.method in learners.PROCESSES:
+        raise FewstepError(f"--loss does not apply: {experiment.method} maximises the likelihood. Leave it out.")
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
         value = getattr(experiment, name)

@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,6 @@ import numpy as np
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarise
-from fewstep._learner import Learner
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.learners import trained_ways
@@ -23,16 +22,19 @@ from fewstep.runs.shipped import read_about, read_meta, shipped
 
 Which = Literal["last", "best"]
 Draw = Literal["sample", "expected", "threshold"]
+Row = dict[str, Any]
 
 
 class Model(NamedTuple):
-    """A run's parts and its meta-parameters, one for each seed; `notes` tells of checkpoints that were passed over."""
+    """A run's parts and its meta-parameters, one for each seed; `notes` tells of checkpoints that were passed over;
+    `usual` says that these are the last parameters and the training's own draws, which intervals are calibrated for."""
 
     run: Run
     built: Built
     metas: list[Meta]
     step: int
     notes: list[str]
+    usual: bool = True
 
     @property
     def inner_steps(self) -> int:
@@ -79,7 +81,7 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
         )
     stack = state.best.meta if which == "best" and bool(np.isfinite(state.best.score).all()) else state.meta
     metas = [jax.tree.map(lambda leaf, n=number: leaf[n], stack) for number in range(len(run.seeds))]
-    return Model(run, built, metas, int(state.step), notes)
+    return Model(run, built, metas, int(state.step), notes, usual=which == "last" and draw is None)
 
 
 def _load_shipped(name: str, draw: Draw | None) -> Model:
@@ -101,7 +103,8 @@ def evaluate_run(
     say: Callable[[str], None] = lambda message: None,
     changes: dict[str, Any] | None = None,
     on: Literal["query", "support"] = "query",
-) -> list[dict[str, Any]]:
+    norms: tuple[str | None, ...] | None = None,
+) -> list[Row]:
     """One row for each number of shots and inner steps: mean and 95 % interval over fresh tasks.
 
     **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training; `split`:
@@ -109,29 +112,58 @@ def evaluate_run(
     twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
     support, and `say` is told of each. A learner without inner steps is judged once. `changes` to the experiment make
     other tasks than those it was trained on: `{"amplitude": (5.0, 10.0)}`. `on="support"` judges what was learned on
-    what it was learned from.
+    what it was learned from. `norms` leaves out some of the statistics.
+    """
+    sizes: dict[str, Any] = {"shots": shots, "steps": steps, "n_tasks": n_tasks, "queries": queries, "ways": ways}
+    return evaluate_places(model, {"": changes or {}}, **sizes, split=split, seed=seed, say=say, on=on, norms=norms)[""]
+
+
+def evaluate_places(
+    model: Model,
+    places: Mapping[str, dict[str, Any]],
+    *,
+    shots: tuple[int, ...],
+    steps: tuple[int, ...],
+    n_tasks: int = 600,
+    queries: int | None = None,
+    ways: int | None = None,
+    split: str = "test",
+    seed: int = 0,
+    say: Callable[[str], None] = lambda message: None,
+    on: Literal["query", "support"] = "query",
+    norms: tuple[str | None, ...] | None = None,
+) -> dict[str, list[Row]]:
+    """The rows of `evaluate_run` in several places: changes to the experiment, by name.
+
+    A place differs in what its tasks are drawn from, not in how: one compiled program judges all of them.
     """
     _check(shots, steps)
     _check_sizes(ways, queries)
-    experiment, norms = model.run.experiment, model.built.problem.norms
+    experiment, kinds = model.run.experiment, norms or model.built.problem.norms
     images, asked = experiment.has_images, ways or trained_ways(experiment)
+    if experiment.has_table:
+        raise FewstepError("The run's tasks are a table's, of which each is judged once. Use evaluate_table instead.")
     if split != "test" and not images:
         raise FewstepError(f"--split {split} does not apply: {experiment.tasks} is drawn anew each time. Leave it out.")
     queries = queries or (experiment.queries if images else 10)
     steps = steps if model.built.steps else (0,)
-    asked_tasks = problem(dataclasses.replace(experiment, **changes)) if changes else model.built.problem
-    rows = []
-    for turn, (norm, number) in enumerate(itertools.product(norms, shots)):
+    known = {name: problem(dataclasses.replace(experiment, **changes)) for name, changes in places.items()}
+    rows: dict[str, list[Row]] = {name: [] for name in places}
+    for turn, (norm, number) in enumerate(itertools.product(kinds, shots)):
         if images:
-            say(f"Judging {turn + 1} of {len(norms) * len(shots)}: {asked}-way {number}-shot, norm {norm}.")
-        tasks = asked_tasks.tasks(number, queries, split, ways)
-        tasks = _on_support(tasks) if on == "support" else tasks
-        values = _values(model, model.built.make(asked, norm), tasks, steps=steps, n_tasks=n_tasks, seed=seed)
+            say(f"Judging {turn + 1} of {len(kinds) * len(shots)}: {asked}-way {number}-shot, norm {norm}.")
+        tasks = {name: made.tasks(number, queries, split, ways) for name, made in known.items()}
+        sample = next(iter(tasks.values()))
+        sample = _on_support(sample) if on == "support" else sample
+        learner, score = model.built.make(asked, norm), model.built.problem.score
+        judge = make_judge(learner, sample, score, steps=steps, n_tasks=n_tasks, seed=seed)
         kind = {"ways": asked, "queries": queries, "norm": norm, "transductive": norm == "transductive"}
-        rows += [
-            {"split": split} | _row(model, number, count, values[:, :, i]) | (kind if images else {})
-            for i, count in enumerate(steps)
-        ]
+        for name, here in tasks.items():
+            values = _values(model, judge, here.data, (n_tasks, len(steps)))
+            rows[name] += [
+                {"split": split} | _row(model, number, count, values[:, :, i]) | (kind if images else {})
+                for i, count in enumerate(steps)
+            ]
     return rows
 
 
@@ -143,17 +175,15 @@ def _on_support(tasks: Tasks) -> Tasks:
     return Tasks(tasks.data, sample)
 
 
-def _values(model: Model, learner: Learner, tasks: Tasks, **sizes: Any) -> np.ndarray:
+def _values(model: Model, judge: Callable[..., np.ndarray], data: Any, shape: tuple[int, int]) -> np.ndarray:
     """The scores of every whole seed on each task after each number of steps; of none, if none is whole."""
-    judge = make_judge(learner, tasks, model.built.problem.score, **sizes)
-    nothing = np.full((sizes["n_tasks"], len(sizes["steps"])), np.nan)
-    return np.asarray([judge(meta, tasks.data) for meta in model.whole.values()] or [nothing])
+    return np.asarray([judge(meta, data) for meta in model.whole.values()] or [np.full(shape, np.nan)])
 
 
-def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> dict[str, Any]:
+def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> Row:
     """One row from each seed's scores on the same tasks; the interval is over tasks, each the mean of the seeds."""
     joined = summarise(shots, steps, values.mean(0))
-    row = {
+    row: Row = {
         "shots": shots,
         "inner_steps": steps,
         "metric": model.built.problem.metric,

@@ -1,22 +1,37 @@
 """From an experiment to its problem: the tasks, the network that fits them, and what is minimised and judged."""
 
 import inspect
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from fewstep import data, losses, networks
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError, unknown
-from fewstep._learner import Loss
 from fewstep._network import Network
 from fewstep.runs.experiment import Experiment, option
+from fewstep.runs.parts import Problem as Problem
+from fewstep.runs.parts import checked_loss, own_loss, own_network
+from fewstep.runs.tables import table_problem
 from fewstep.tasks import IMAGES, TASKS, all_classes, images
 
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient", "divisor", "conditioned")
 _OF_CURVES = (*_CURVES, "hidden", "bias_inputs")
+_OF_TABLES = ("task", "x", "y", "classify", "missing", "least_shots")
+_OF_NETWORKS = (
+    "hidden",
+    "bias_inputs",
+    "start",
+    "filters",
+    "blocks",
+    "down",
+    "head",
+    "norm",
+    "norm_scale",
+    "adapt_norm",
+)
 _OF_IMAGES = (
     "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "blocks", "down",
     "shear", "zoom", "head", "norm", "norm_scale", "adapt_norm",
@@ -25,36 +40,21 @@ _OWN_SIZES = {"omniglot": 105}
 _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
 
 
-class Problem(NamedTuple):
-    """What an experiment's tasks ask for.
-
-    `tasks(shots, queries, split="train", ways=None)` makes the task distribution in other sizes; `classes` gives
-    batches of all training classes, `n_classes` how many these are; `network(outputs, norm)` fits the tasks
-    (`outputs=None`: its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower
-    for better; `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of
-    one, or `widths` the numbers of a row of x and of y.
-    """
-
-    tasks: Callable[..., Tasks]
-    network: Callable[..., Network]
-    loss: Loss
-    score: Loss
-    metric: str
-    validation: Loss
-    classes: Callable[[], Tasks] | None = None
-    n_classes: Callable[[], int] = lambda: 0
-    norms: tuple[str | None, ...] = (None,)
-    image: tuple[int, ...] = ()
-    widths: tuple[int, int] = (0, 0)
-
-
 def problem(experiment: Experiment) -> Problem:
     """The problem of an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
+    if experiment.network is not None:
+        _refuse(experiment, _OF_NETWORKS, "--network brings its own network")
+    if experiment.has_table:
+        _refuse(
+            experiment, (*_CURVES, *(name for name in _OF_IMAGES if name != "split_seed")), "its tasks are a table's"
+        )
+        return table_problem(experiment)
+    _refuse(experiment, _OF_TABLES, f"{experiment.tasks} is no table")
     if experiment.has_images:
         _refuse(experiment, _OF_CURVES, "its tasks are images")
         return _images(experiment)
     if experiment.tasks not in TASKS:
-        raise unknown("tasks", experiment.tasks, [*TASKS, *IMAGES, "folder:PATH"])
+        raise unknown("tasks", experiment.tasks, [*TASKS, *IMAGES, "folder:PATH", "table:PATH"])
     _refuse(experiment, _OF_IMAGES, f"{experiment.tasks} has no images")
     return _curves(experiment)
 
@@ -81,12 +81,17 @@ def _curves(experiment: Experiment) -> Problem:
 
     shape = jax.eval_shape(tasks(1, 1).sample, tasks(1, 1).data, jax.eval_shape(lambda: jax.random.key(0))).query
     widths = (shape.x.shape[-1], shape.y.shape[-1])
-    network = networks.mlp(
-        *widths, hidden=experiment.hidden or (40, 40), bias_inputs=experiment.bias_inputs or 0,
-        std=None if experiment.start == "he" else 0.01,
-    )  # fmt: skip
+    if experiment.network is not None:
+        network = own_network(experiment.network, jnp.zeros((4, widths[0])), widths[1])
+    else:
+        network = networks.mlp(
+            *widths, hidden=experiment.hidden or (40, 40), bias_inputs=experiment.bias_inputs or 0,
+            std=None if experiment.start == "he" else 0.01,
+        )  # fmt: skip
+    text = experiment.loss or "squared_error"
+    loss = checked_loss(text, own_loss(text), 1, classes=False)
     return Problem(
-        tasks, lambda outputs=None, norm=None: network, losses.squared_error, losses.squared_error, "mse",
+        tasks, lambda outputs=None, norm=None: network, loss, losses.squared_error, "mse",
         losses.squared_error, widths=widths,
     )  # fmt: skip
 
@@ -109,8 +114,9 @@ def _images(experiment: Experiment) -> Problem:
     norm = experiment.norm or "transductive"
     other = {"transductive": ("support",), "support": ("transductive",)}.get(norm, ())
     return Problem(
-        tasks, partial(_conv4, experiment, image), losses.cross_entropy, losses.accuracy, "accuracy", losses.error_rate,
-        lambda: all_classes(load("train"), rotate=rotate, invert=plain), n_classes, (norm, *other), image,
+        tasks, partial(_conv4, experiment, image), own_loss(experiment.loss or "cross_entropy"), losses.accuracy,
+        "accuracy", losses.error_rate, lambda: all_classes(load("train"), rotate=rotate, invert=plain), n_classes,
+        (norm, *other), image,
     )  # fmt: skip
 
 
@@ -125,6 +131,8 @@ def _load(given: Experiment, size: int, split: str) -> data.ImageSet:
 def _conv4(
     given: Experiment, image: tuple[int, int, int], outputs: int | None = None, norm: str | None = None
 ) -> Network:
+    if given.network is not None:
+        return own_network(given.network, jnp.zeros((2, *image)), given.ways or 5 if outputs is None else outputs)
     plain = given.tasks == "omniglot"
     return networks.conv4(
         image,

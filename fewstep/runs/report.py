@@ -6,23 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from fewstep.inspection import inspect
-from fewstep.runs import plots
+from fewstep.runs import plots, table_plots
 from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
 from fewstep.runs.experiment import Experiment
 from fewstep.runs.files import write_text
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model, evaluate_run
 from fewstep.runs.page import page, table
+from fewstep.runs.table_model import evaluate_table
 
 
 def scores(
     models: dict[str, Model], steps: tuple[int, ...] = (0, 1, 5), n_tasks: int = 600
 ) -> dict[str, list[dict[str, Any]]]:
     """The score of each model on fresh tasks of the sizes it was trained on."""
-    return {
-        name: evaluate_run(model, shots=(model.run.experiment.shots,), steps=steps, n_tasks=n_tasks)
-        for name, model in models.items()
-    }
+    made = {}
+    for name, model in models.items():
+        shots = (model.run.experiment.shots,)
+        if model.run.experiment.has_table:
+            made[name] = evaluate_table(model, shots=shots, steps=tuple(sorted({0, 1, model.inner_steps})))
+        else:
+            made[name] = evaluate_run(model, shots=shots, steps=steps, n_tasks=n_tasks)
+    return made
 
 
 def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[dict[str, Any]]]) -> Path:
@@ -33,7 +38,7 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
         f"<h1>{html.escape(' and '.join(models))} on {html.escape(first.run.experiment.tasks)}</h1>",
         "<h2>Score on unseen tasks</h2>",
         _scores(judged),
-        *(_episodes(models, steps) if first.run.experiment.has_images else _curves(models, steps)),
+        *_pictures(models, steps),
         "<h2>Training</h2>",
         plots.training(models),
     ]
@@ -42,6 +47,14 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     parts += ["<h2>Settings</h2>", _settings(models)]
     write_text(path, page("fewstep report", parts))
     return path
+
+
+def _pictures(models: dict[str, Model], steps: int) -> list[str]:
+    experiment = next(iter(models.values())).run.experiment
+    if experiment.has_table:
+        told = f"Tasks that were held out, learned from {experiment.shots} rows"
+        return [f"<h2>{told}</h2>", table_plots.adapted_tasks(models)]
+    return _episodes(models, steps) if experiment.has_images else _curves(models, steps)
 
 
 def _curves(models: dict[str, Model], steps: int) -> list[str]:
@@ -63,6 +76,8 @@ def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     first = rows[0]
     size = f"{first['ways']} ways and {first['shots']} shots" if "ways" in first else f"{first['shots']} shots"
     note = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95 % interval over tasks."
+    if covered := [row["coverage90"] for row in rows if "coverage90" in row]:
+        note += f" Of the true values {100 * covered[0]:.0f} % lie in the 90 % intervals."
     return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
 
 
@@ -95,7 +110,10 @@ def _settings(models: dict[str, Model]) -> str:
     body = []
     for name, model in models.items():
         experiment = model.run.experiment
-        plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks)) | {"classes": experiment.classes}
+        plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks)) | {
+            "classes": experiment.classes,
+            "schema": experiment.schema,
+        }
         names = ("method", "tasks")
         given = [
             f"{key}={value}"

@@ -12,9 +12,10 @@ from fewstep import data
 from fewstep._disk import LOCK, writing
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
-from fewstep.runs import checkpoint
-from fewstep.runs.build import Built, build, plans_for_its_steps
+from fewstep.runs import checkpoint, distributed
+from fewstep.runs.build import Built, build, lay_out, plans_for_its_steps
 from fewstep.runs.experiment import Experiment, option
+from fewstep.runs.tables import pin_table
 
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
 
@@ -50,6 +51,11 @@ class Run:
         if not checkpoint.steps(self.checkpoints):
             return None, []
         return checkpoint.newest(self.checkpoints, first_state(built.learner, built.optimiser, self.seeds))
+
+    def state_at(self, step: int, built: Built) -> TrainState:
+        """The state of one checkpoint. Raises `FewstepError` when it is not there or damaged."""
+        like = first_state(built.learner, built.optimiser, self.seeds)
+        return checkpoint.restore(self.checkpoints / f"{step:09d}", like)
 
     def save(self, state: TrainState) -> Path:
         """Writes a checkpoint."""
@@ -97,13 +103,40 @@ def open_run(path: Path) -> Run:
 def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -> Run:
     """The run of an experiment in a folder: a new one, or the same experiment's that was begun there.
 
-    A folder that holds something else is refused, unless it is a run and `overwrite` is set.
+    A folder that holds something else is refused, unless it is a run and `overwrite` is set. Of several processes the
+    first makes it and the others open it.
     """
+    if distributed.several():
+        lay_out(experiment)  # all together, before one makes the run while the others wait
+    if not distributed.first():
+        return _made_by_first(path, experiment)
+    run = _create(path, experiment, overwrite=overwrite)
+    distributed.agreed((str(path), experiment.to_json()))
+    return run
+
+
+def _made_by_first(path: Path, experiment: Experiment) -> Run:
+    there, told = distributed.agreed(None)
+    number = distributed.index()
+    if (there, Experiment.from_json(told)) != (str(path), experiment):
+        raise FewstepError(
+            f"Process {number} was given another command than process 0. Give all processes the same one; only "
+            "--process differs."
+        )
+    if not (path / "config.json").is_file():
+        raise FewstepError(
+            f"Process {number} does not see {path}, which process 0 has made. Choose a --run on a file system that all "
+            "processes share."
+        )
+    return open_run(path)
+
+
+def _create(path: Path, experiment: Experiment, *, overwrite: bool) -> Run:
     found = open_run(path) if path.is_dir() and holds_something(path) else None
     experiment = _pinned(experiment, None if overwrite else found)
     built = build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
-    if experiment.has_images:
-        built.check_images()
+    if experiment.has_images or experiment.has_table:
+        built.check_data()
     if path.is_file():
         raise FewstepError(f"{path} is a file. Choose another --run.")
     if found is not None:
@@ -123,7 +156,14 @@ def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -
 
 
 def _pinned(experiment: Experiment, found: Run | None) -> Experiment:
-    """The experiment with the classes of its folder drawn, or as the run that was begun has them."""
+    """The experiment with the classes of its folder, or the tasks of its table, drawn, or as the run that was begun has
+    them."""
+    if experiment.has_table and not experiment.schema:
+        same = found is not None and found.experiment.tasks == experiment.tasks and found.experiment.schema
+        if not same:
+            return pin_table(experiment)
+        assert found is not None
+        return dataclasses.replace(experiment, classes=found.experiment.classes, schema=found.experiment.schema)
     if experiment.classes or not experiment.tasks.startswith("folder:"):
         return experiment
     drawn = found.experiment.classes if found else None

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
 
+from fewstep._mesh import everywhere
 from fewstep._train import TrainState, first_state, make_segment
-from fewstep.runs import layout
-from fewstep.runs.build import Built, build, inner_steps, make_mesh
+from fewstep.runs.build import Built, build, lay_out, make_mesh
 from fewstep.runs.experiment import Experiment
 
 
@@ -16,17 +15,16 @@ def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainStat
 
     They are laid out on the devices as `train_run` does. The first call compiles.
     """
-    places = layout.choose(experiment, inner_steps(experiment))
-    mesh = make_mesh(layout.prepare(places, asked=experiment.devices is not None))
-    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    places = lay_out(experiment)
+    mesh = make_mesh(places.devices)
     built = build(experiment)
     tasks, seeds = built.training, [experiment.seed + number for number in range(experiment.seeds)]
     segment = make_segment(
         built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer, mesh=mesh,
         chunk=places.chunk,
     )  # fmt: skip
-    arrays = jax.device_put(tasks.data, everywhere)
-    state = jax.device_put(first_state(built.learner, built.optimiser, seeds), everywhere)
+    arrays = everywhere(tasks.data, mesh)
+    state = everywhere(first_state(built.learner, built.optimiser, seeds), mesh)
 
     def run(steps: int) -> TrainState:
         nonlocal state

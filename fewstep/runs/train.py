@@ -4,16 +4,20 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from tensorboardX import SummaryWriter
 
 from fewstep._disk import locked
 from fewstep._errors import FewstepError
-from fewstep._train import NotFinite, Row, TrainState, first_state, make_validate, train
-from fewstep.runs import checkpoint, layout
-from fewstep.runs.build import Built, inner_steps, make_mesh
+from fewstep._train import NotFinite, Row, TrainState, first_state, train
+from fewstep._validate import make_validate
+from fewstep.runs import checkpoint, distributed, layout
+from fewstep.runs.build import Built, inner_steps, lay_out, make_mesh
+from fewstep.runs.files import read_json, write_json
+from fewstep.runs.layout import Layout
+from fewstep.runs.measured import fastest
 from fewstep.runs.run import Run
 
 SAVE_SECONDS = 15.0
@@ -41,23 +45,44 @@ class Outcome(NamedTuple):
     signalled: bool
 
 
-def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
+def train_run(
+    run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS, tune: bool = False
+) -> Outcome:
     """Trains a run to its number of steps, from its newest whole checkpoint if there is one.
 
     The last and the best parameters are saved about every `save_seconds`, at the end, and on Ctrl-C. Whether and where
-    training was interrupted does not change a bit of the outcome.
+    training was interrupted does not change a bit of the outcome. `tune` tries out how to spread heavy tasks over the
+    machine before a long training.
     """
-    progress = progress or silent()
-    with locked(run.path, f"Another process is training {run.path}. Wait for it, or choose another --run."):
-        places = layout.choose(run.experiment, inner_steps(run.experiment))
-        devices = layout.prepare(places, asked=run.experiment.devices is not None)
+    progress = progress if progress and distributed.first() else silent()
+    busy = f"Another process is training {run.path}. Wait for it, or choose another --run."
+    with locked(run.path, busy) if distributed.first() else nullcontext():
+        places = lay_out(run.experiment, _tuned(run, progress) if tune and not distributed.several() else None)
+        mesh = make_mesh(places.devices)
         built = run.build()
         state = _begin(run, built, progress)
-        return _train(run, built, state, progress, save_seconds, mesh=make_mesh(devices), chunk=places.chunk)
+        if mesh is not None and mesh.size > run.experiment.meta_batch:
+            idle = mesh.size - run.experiment.meta_batch
+            progress.say(f"{idle} of {mesh.size} devices have no task: raise --meta-batch, or use fewer devices.")
+        return _train(run, built, state, progress, save_seconds, mesh=mesh, chunk=places.chunk)
+
+
+def _tuned(run: Run, progress: Progress) -> Layout:
+    """The layout that the run was begun with, which others would round differently; for a new run, the fastest."""
+    held, cores = run.path / "layout.json", layout.cores()
+    known = read_json(held)
+    if known and known["cores"] == cores:
+        return Layout(known["devices"], known["chunk"])
+    chosen = fastest(run.experiment, inner_steps(run.experiment), progress.say)
+    write_json(held, {**chosen._asdict(), "cores": cores})
+    return chosen
 
 
 def _begin(run: Run, built: Built, progress: Progress) -> TrainState:
-    state, messages = run.state(built)
+    state, messages = run.state(built) if distributed.first() else (None, [])
+    found = distributed.agreed(None if state is None else int(state.step))
+    if found is not None and state is None:  # one of several processes reads what process 0 chose
+        state = run.state_at(found, built)
     for message in messages:
         progress.say(message)
     if state is None:
@@ -66,7 +91,8 @@ def _begin(run: Run, built: Built, progress: Progress) -> TrainState:
         state = first_state(built.learner, built.optimiser, run.seeds)
     elif int(state.step) < run.experiment.steps:
         progress.say(f"Going on from step {int(state.step)} of {run.path}.")
-    run.cut_log(int(state.step))
+    if distributed.first():
+        run.cut_log(int(state.step))
     return state
 
 
@@ -76,24 +102,28 @@ def _train(
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
     lost: set[int] = set()
+    ended = False  # by a signal, to this process or to another
     progress.begin(first, experiment.steps)
     tasks = built.training
     validate, held_out = validation(built)
     with _signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
-            nonlocal saved
-            run.append(rows)
+            nonlocal saved, ended
+            if distributed.first():
+                run.append(rows)
             for row in rows:
                 board(row)
                 for seed in _lost(run, row) - lost:
                     progress.say(f"The loss of seed {seed} is not finite at step {row.step}. The other seeds go on.")
                     lost.add(seed)
             progress.step(int(state.step), rows[-1] if rows else None)
-            if stopped or time.monotonic() - saved[0] > save_seconds:
+            stop = distributed.asked(bool(stopped))
+            ended, save = distributed.agreed((stop, stop or time.monotonic() - saved[0] > save_seconds))
+            if save:
                 run.save(state)
                 saved = (time.monotonic(), int(state.step))
-            return bool(stopped)
+            return ended
 
         try:
             trained = train(
@@ -111,14 +141,15 @@ def _train(
                 patience=experiment.patience,
                 state=state,
                 on_segment=after,
+                agree=distributed.agreed,
                 **places,
             )
         except NotFinite as error:
             raise NotFinite(error.step, _last_good(run)) from None
-    if int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints):
+    if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
         run.save(trained.state)
-    step = int(trained.state.step)
-    return Outcome(trained.state, step, bool(stopped) and step < experiment.steps, bool(stopped))
+    step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
+    return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
 
 
 def validation(built: Built) -> tuple[Callable[[TrainState, Any], tuple[TrainState, Any]], Any]:
@@ -175,6 +206,9 @@ def _signals() -> Iterator[list[int]]:
 @contextmanager
 def _boards(run: Run, step: int) -> Iterator[Callable[[Row], None]]:
     """Writes rows as TensorBoard files, one curve a seed."""
+    if not distributed.first():
+        yield lambda row: None
+        return
     writers = {
         seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None)
         for seed in run.seeds

@@ -1,6 +1,7 @@
 """h_post: what was written into the bar block is read, and the target's answer to it given."""
 
 from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from fewstep.universality._target import Target, draw, evaluate
 from fewstep.universality.plan import Plan
 
 _LARGEST = 1 << 22  # numbers in a table
+_KNOTS = 17
 _POINTS, _BATCH, _HIDDEN = 20_000, 256, (128, 128)
 
 
@@ -63,13 +65,26 @@ def table_reader(plan: Plan, knots: int) -> Readout:
     return readout
 
 
+def knots_of(plan: Plan, knots: int | None) -> int:
+    """The knots that were asked for; if none were, 17, or as many as a table has room for."""
+    if knots is None:
+        fit = lambda count: np.prod(_shape(plan, count), dtype=float) * plan.outputs <= _LARGEST
+        return next(filter(fit, range(_KNOTS, 2, -1)), 2)
+    if isinstance(knots, bool) or not isinstance(knots, Integral) or int(knots) < 2:
+        raise FewstepError(f"knots is {knots}. It must be a whole number of at least 2.")
+    return int(knots)
+
+
+def _shape(plan: Plan, knots: int) -> tuple[int, ...]:
+    """Of a table: the bins of the examples, that of x*, and the knots of each y."""
+    knots, coordinates = (knots, plan.outputs) if plan.labels == "numbers" else (plan.classes, 1)
+    return (plan.J,) * plan.examples + (plan.L,) + (knots,) * (plan.examples * coordinates)
+
+
 def table_of(plan: Plan, target: Target, knots: int) -> Params:
     """The target at the bins' centres and `knots` values of each y, and what is needed to read the bar block."""
+    shape = _shape(plan, knots)
     knots = knots if plan.labels == "numbers" else plan.classes
-    if knots < 2:
-        raise FewstepError(f"knots is {knots}. It must be at least 2.")
-    coordinates = plan.outputs if plan.labels == "numbers" else 1
-    shape = (plan.J,) * plan.examples + (plan.L,) + (knots,) * (plan.examples * coordinates)
     if (entries := np.prod(shape, dtype=float) * plan.outputs) > _LARGEST:
         raise FewstepError(
             f"The table of the read-out would have {entries:.3g} numbers, and {_LARGEST:,} is the most. Take fewer "

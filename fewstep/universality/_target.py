@@ -8,25 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep._user import called
 from fewstep.universality.plan import Plan
 
 Target = Callable[[Any, Any, Any], Any]
 _CHUNK = 1 << 16
-_UNTRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 def evaluate(
     plan: Plan, target: Target, x: np.ndarray, y: np.ndarray, x_star: np.ndarray
 ) -> np.ndarray:  # (n, K, dx), (n, K, ...), (n, dx) -> (n, outputs)
     """The target at n points: compiled where JAX can trace it, and one by one where it cannot."""
-    _check_one(plan, target, x[0], y[0], x_star[0])
+    _one(plan, target, x[0], y[0], x_star[0])
     flat = lambda *point: jnp.asarray(target(*point)).reshape(plan.outputs)
     try:
         many = jax.jit(jax.vmap(flat))
         cuts = range(0, len(x), _CHUNK)
         made = np.concatenate([np.asarray(many(*(a[c : c + _CHUNK] for a in (x, y, x_star)))) for c in cuts])
-    except _UNTRACEABLE:
-        made = np.stack([np.asarray(target(*point)).reshape(plan.outputs) for point in zip(x, y, x_star, strict=True)])
+    except Exception:  # a target may say in any way that it wants numbers; if it just fails, that is told here
+        made = np.stack([_one(plan, target, *point) for point in zip(x, y, x_star, strict=True)])
     if not np.isfinite(made).all():
         at = int(np.flatnonzero(~np.isfinite(made).all(axis=1))[0])
         raise FewstepError(
@@ -36,19 +36,17 @@ def evaluate(
     return made
 
 
-def _check_one(plan: Plan, target: Target, x: np.ndarray, y: np.ndarray, x_star: np.ndarray) -> None:
-    try:
-        found = np.asarray(target(x, y, x_star))
-    except Exception as error:
-        raise FewstepError(
-            f"The target fails with {type(error).__name__}: {error}. It is called as target(x, y, x_star) with shapes "
-            f"{x.shape}, {y.shape} and {x_star.shape}."
-        ) from error
+def _one(plan: Plan, target: Target, x: np.ndarray, y: np.ndarray, x_star: np.ndarray) -> np.ndarray:
+    """The target at one point, an error in it told with the place."""
+    where = f"x = {x.tolist()}, y = {y.tolist()}, x* = {np.asarray(x_star).tolist()}"
+    asked = f"target(x, y, x_star) with shapes {x.shape}, {y.shape} and {x_star.shape}, at {where},"
+    found = called(asked, lambda: np.asarray(target(x, y, x_star)))
     if found.size != plan.outputs or not np.issubdtype(found.dtype, np.number):
         raise FewstepError(
             f"The target gives {found.dtype} of shape {found.shape} for x of shape {x.shape}, y of shape {y.shape} and "
             f"x* of shape {x_star.shape}. It must give {plan.outputs} number{'s' * (plan.outputs > 1)}."
         )
+    return found.reshape(plan.outputs)
 
 
 def draw(plan: Plan, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

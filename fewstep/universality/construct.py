@@ -15,7 +15,7 @@ from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.rules import maml
 from fewstep.universality._network import Apply, applied, network
-from fewstep.universality._readout import mlp_of, mlp_reader, table_of, table_reader
+from fewstep.universality._readout import knots_of, mlp_of, mlp_reader, table_of, table_reader
 from fewstep.universality._target import Target
 from fewstep.universality.plan import Plan
 
@@ -70,14 +70,15 @@ def construct(
     plan: Plan | None = None,
     *,
     readout: Literal["table", "mlp"] = "table",
-    knots: int = 17,
+    knots: int | None = None,
     seed: int = 0,
 ) -> Construction:
     """Builds the network that one gradient step of MAML turns into `target(x, y, x_star)`.
 
     **Arguments:** the target takes x of shape (K, inputs), y of shape (K, outputs), or (K,) for classes, and x* of
     shape (inputs,), and gives as many numbers as y has; the order of the examples must not matter to it. `plan` has the
-    sizes. `readout` is how the last part knows the target: a table with `knots` values of each y, or a perceptron.
+    sizes. `readout` is how the last part knows the target: a table with `knots`
+    values of each y (17, if the table has room for them), or a perceptron.
 
     **Returns:** a `Construction`. Raises `FewstepError` for a target that fails, or gives another shape or NaN.
 
@@ -89,6 +90,7 @@ def construct(
     plan = plan or Plan()
     if readout not in ("table", "mlp"):
         raise unknown("readout", readout, ("table", "mlp"))
+    knots = knots_of(plan, knots)
     table = table_of(plan, target, knots) if readout == "table" else mlp_of(plan, target, seed=seed)
     apply, learner = _shared(plan.shape, readout, knots)
     net = network(plan, apply, table)

@@ -1,7 +1,8 @@
 """What a construction is made for: the box of its examples, how it is cut into bins, and the step that is taken."""
 
 import dataclasses
-from typing import Any, Literal
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fewstep import losses
-from fewstep._errors import FewstepError
+from fewstep._errors import FewstepError, unknown
 from fewstep._learner import Loss
 
 Pair = tuple[float, float]
 Activation = Literal["linear", "relu", "framework relu"]
 Labels = Literal["numbers", "one-hot", "classes"]
-MOST_LAYERS = 5000
+MOST_BYTES = 1e9  # of the blocks from tilde to bar, the largest part of a network; a step holds several of that size
+_SINGULAR = (5**0.5 - 1) / 2  # the core of B has the eigenvalue minus this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,27 +49,37 @@ class Plan:
     activation: Activation = "linear"
 
     def __post_init__(self) -> None:
-        for name in ("bins", "query_bins", "examples"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise FewstepError(f"{name} is {value}. It must be at least 1.")
-        if self.labels != "numbers" and self.classes < 2:
-            raise FewstepError(f"classes is {self.classes}. It must be at least 2.")
-        for name in ("x_box", "y_box"):
-            for low, high in getattr(self, name):
-                if not -np.inf < low < high < np.inf:
-                    raise FewstepError(f"{name} has the range ({low}, {high}). Give a finite range that rises.")
-        for name in ("lr", "epsilon"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise FewstepError(f"{name} is {getattr(self, name)}. It must be above 0 and finite, such as 0.1.")
-        if self.n_layers > MOST_LAYERS:
+        self._check_each()
+        if abs(self.epsilon - _SINGULAR) < 1e-3:
             raise FewstepError(
-                f"{self.J} bins of x and {self.L} of x* make {self.n_layers:,} layers, and {MOST_LAYERS:,} is the "
-                "most. Take fewer bins."
+                f"epsilon is {self.epsilon}, and at {_SINGULAR:.4f} the layers have no inverse. Take another, such as "
+                "0.1."
             )
-        if self.labels == "numbers" and self.examples > self.J:
+        if self.nbytes > MOST_BYTES:
+            raise FewstepError(
+                f"{self.J} bins of x and {self.L} of x* make {self.n_layers:,} layers of {self.nbytes / 1e9:.3g} GB, "
+                f"and {MOST_BYTES / 1e9:g} GB is the most, since a step holds several times as much. Take fewer bins, "
+                "or fewer coordinates of x."
+            )
+        if self.labels != "one-hot" and self.examples > self.J:
             raise FewstepError(f"{self.examples} examples do not fit into {self.J} bins, one in each. Take more bins.")
         if self.labels == "classes" and self.activation != "linear":
             raise FewstepError("Cross entropy gives signals below 0, which a ReLU cuts off. Use labels='one-hot'.")
+
+    def _check_each(self) -> None:
+        for name, known in (("labels", Labels), ("activation", Activation)):
+            if getattr(self, name) not in get_args(known):
+                raise unknown(name, str(getattr(self, name)), get_args(known))
+        for name in ("bins", "examples", *(("query_bins",) if self.query_bins is not None else ())):
+            _check_whole(name, getattr(self, name), 1)
+        if self.labels != "numbers":
+            _check_whole("classes", self.classes, 2)
+        for name in ("x_box", "y_box"):
+            _check_box(name, getattr(self, name))
+        for name in ("lr", "epsilon"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise FewstepError(f"{name} is {value}. It must be above 0 and finite, such as 0.1.")
 
     @property
     def shape(self) -> "Plan":
@@ -95,14 +107,32 @@ class Plan:
         return self.slots + 2
 
     @property
+    def nbytes(self) -> float:
+        """Of the layers' blocks from tilde to bar, in double precision."""
+        return 8.0 * self.n_layers * self.slots * self.outputs * (self.J + self.L)
+
+    @property
     def outputs(self) -> int:
         """Numbers that the network predicts."""
         return len(self.y_box) if self.labels == "numbers" else self.classes
 
     @property
+    def chances(self) -> np.ndarray:
+        """What the network takes each class for before the step, where labels are classes.
+
+        Evenly it must not be: the errors of one example of each class would cancel, and the switch stay at 0. The last
+        class has the chance 1 / 2K. Its errors in K examples add up to their number of that class less one half.
+        """
+        last = 0.5 / self.examples
+        return np.array([*[(1 - last) / (self.classes - 1)] * (self.classes - 1), last])
+
+    @property
     def offset(self) -> np.ndarray:
-        """What the network predicts before the step: so far below y that the error never changes its sign."""
-        if self.labels != "numbers":
+        """What the network predicts before the step: so far below y that the error never changes its sign; for classes
+        the logits of `chances`."""
+        if self.labels == "classes":
+            return np.log(self.chances)
+        if self.labels == "one-hot":
             return np.zeros(self.outputs)
         return np.array([low - (high - low) for low, high in self.y_box])
 
@@ -113,17 +143,15 @@ class Plan:
 
     @property
     def check(self) -> np.ndarray:
-        """How the switch enters each output: so that no label's error cancels in the sum."""
-        if self.labels != "classes":
-            return np.ones(self.outputs)
-        return np.arange(1.0, self.classes + 1) + 0.5 * (np.arange(self.classes) == self.classes - 1)
+        """How the switch enters each output: so that the examples' errors never cancel in the sum; see `chances`."""
+        return np.eye(self.classes)[-1] if self.labels == "classes" else np.ones(self.outputs)
 
     @property
     def least_signal(self) -> float:
         """The smallest that the largest entry of a label's signal can be."""
         if self.labels == "numbers":
             return float(max(2 * (high - low) / self.outputs for low, high in self.y_box))
-        return 1 - 1 / self.classes if self.labels == "classes" else 2 / self.classes
+        return float(1 - self.chances.max()) if self.labels == "classes" else 2 / self.classes
 
     @property
     def gain(self) -> float:
@@ -133,7 +161,7 @@ class Plan:
     def signal(self, y: Any) -> Float[Array, "rows outputs"]:
         """Minus the gradient of each row's loss with respect to its prediction, before the step."""
         if self.labels == "classes":
-            return jax.nn.one_hot(jnp.asarray(y), self.classes) - 1 / self.classes
+            return jax.nn.one_hot(jnp.asarray(y), self.classes) - self.chances[None]
         return 2 * (jnp.asarray(y) - self.offset[None]) / self.outputs
 
     def bin_of(self, x: Float[Array, "rows inputs"], *, query: bool = False) -> Int[Array, " rows"]:
@@ -149,3 +177,21 @@ class Plan:
         along = [low + (high - low) * (np.arange(bins) + 0.5) / bins for low, high in self.x_box]
         grid = np.meshgrid(*along[::-1], indexing="ij")  # the first coordinate runs fastest, as in `bin_of`
         return np.stack([axis.ravel() for axis in grid[::-1]], axis=1)
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise FewstepError(f"{name} is {value}. It must be a whole number of at least {least}.")
+
+
+def _check_box(name: str, box: Any) -> None:
+    try:
+        hash(box)  # plans are compared when programs are compiled
+        ranges = [(float(low), float(high)) for low, high in box]
+    except (TypeError, ValueError):
+        ranges = []
+    if not ranges:
+        raise FewstepError(f"{name} is {box!r}. Give a tuple with a range for each coordinate, such as ((-1.0, 1.0),).")
+    for low, high in ranges:
+        if not -np.inf < low < high < np.inf:
+            raise FewstepError(f"{name} has the range ({low}, {high}). Give a finite range that rises.")

@@ -1,14 +1,10 @@
 """Learners to be expressed by one gradient step: `target(x, y, x_star)` with K examples gives y for x*."""
 
-import importlib.util
-from pathlib import Path
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fewstep._errors import FewstepError, unknown
+from fewstep._user import function_of
 from fewstep.universality._target import Target
 
 Points = Float[Array | np.ndarray, "examples inputs"]
@@ -37,24 +33,4 @@ def target_of(text: str) -> Target:
     """A target by its name, or from a file of the user's: `path/to/file.py:function`."""
     if text in TARGETS:
         return TARGETS[text]
-    path, _, name = text.rpartition(":")
-    if not path.endswith(".py") or not name.isidentifier():
-        raise unknown("target", text, (*TARGETS, "your.py:function"))
-    if not Path(path).is_file():
-        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
-    found = getattr(_module(Path(path)), name, None)
-    if not callable(found):
-        raise FewstepError(f"{path} has no function {name}. Write one: def {name}(x, y, x_star): ...")
-    return found
-
-
-def _module(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise FewstepError(f"{path} cannot be run: {type(error).__name__}: {error}.") from error
-    return module
+    return function_of("target", text, "(x, y, x_star)", TARGETS)

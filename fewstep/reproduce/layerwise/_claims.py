@@ -29,7 +29,7 @@ def measure(name: str, entry: Entry, seed: int) -> Told:
         "slope_at_embedding": claims.slope_at_embedding(x, y, seed),
         "fixed_point": claims.fixed_point(ism, x, y),
         "penalty": [part._asdict() | {"weights": None} for part in claims.penalty(ism, x, y)],
-        "layers": {"ism": ism.n_layers_, "ws": ws.n_layers_},
+        "layers": dict(zip(("ism", "ws"), claims.depths(ism, ws), strict=True)),
         "by_layer": {
             "ism": [part._asdict() for part in claims.by_layer(ism, x, y)],
             "ws": [part._asdict() for part in claims.by_layer(ws, x, y)],

@@ -1,6 +1,7 @@
 """The report of the table: one HTML file that needs nothing else, its figures beside it."""
 
 import html
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,13 +87,20 @@ def _lines(row: Row) -> list[list[str]]:
 
 
 def _folds(row: Row) -> str:
-    return "ours" if row["folds"] >= 10 else f"ours, {row['folds']} folds"
+    told = "ours" if row["folds"] >= 10 else f"ours, {row['folds']} folds"
+    return told if row.get("timed", row["folds"]) == row["folds"] else f"{told}, {row['timed']} of them timed"
+
+
+def _seconds(row: Row) -> float:
+    """The mean time of a fold, not a number where none was timed."""
+    return row["seconds"][0] if row["seconds"] else math.nan
 
 
 def _score(row: Row, rows: list[Row]) -> list[str]:
     ism = next((other for other in rows if other["set"] == row["set"] and other["method"] == "ism"), None)
-    ratio = "" if ism is None or ism is row else f"{ism['seconds'][0] / row['seconds'][0]:.2g} of it"
-    return [row["set"], row["label"], _pair(row["test"]), _number(row["seconds"][0]), ratio]
+    ratio = math.nan if ism is None or ism is row else _seconds(ism) / _seconds(row)
+    time = _number(row["seconds"] and row["seconds"][0])
+    return [row["set"], row["label"], _pair(row["test"]), time, "" if math.isnan(ratio) else f"{ratio:.2g} of it"]
 
 
 def _real(rows: list[Row]) -> list[list[str]]:
@@ -103,7 +111,9 @@ def _real(rows: list[Row]) -> list[list[str]]:
         pairs = [(row, ism[row["set"]]) for row in rows if row["method"] == method and row["set"] in ism]
         if pairs and method != "ism-balanced":
             mean = lambda part, pairs=pairs: sum(pair[part]["test"][0] for pair in pairs) / len(pairs)
-            ratios = [own["seconds"][0] / row["seconds"][0] for row, own in pairs]
+            ratios = [ratio for row, own in pairs if not math.isnan(ratio := _seconds(own) / _seconds(row))] or [
+                math.nan
+            ]
             median = sorted(ratios)[len(ratios) // 2]
             made.append([pairs[0][0]["label"], str(len(pairs)), f"{mean(0):.3f}", f"{mean(1):.3f}",
                          f"{median:.2g}", f"{max(ratios):.2g}"])  # fmt: skip
@@ -112,7 +122,7 @@ def _real(rows: list[Row]) -> list[list[str]]:
 
 def _figures(rows: list[Row]) -> list[Figure]:
     sets = list(dict.fromkeys(row["set"] for row in rows))
-    data = [(row["set"], row["label"], row["seconds"][0], row["test"][0], row["test"][1]) for row in rows]
+    data = [(row["set"], row["label"], _seconds(row), row["test"][0], row["test"][1]) for row in rows]
     return [Figure(
         "accuracy-by-time", "Test accuracy against the time of a fit",
         "A point a method: mean over the folds, bars of one deviation; seconds of one fit, without compiling.",

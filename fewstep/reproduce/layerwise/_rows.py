@@ -19,8 +19,8 @@ def summary(name: str, method: str, entry: Entry, folds: list[Told], wanted: int
     """One row of the table."""
     of_poster, later = (ALL.get((source, entry.poster or "", method)) for source in ("poster", "later"))
     row: Row = {
-        "set": name, "method": method, "label": LABELS[method], "folds": len(folds), "real": entry.real,
-        "what": entry.what,
+        "set": name, "method": method, "label": LABELS[method], "folds": len(folds),
+        "timed": sum(told["seconds"] is not None for told in folds), "real": entry.real, "what": entry.what,
         "sigma": _sigma(method, folds), "L": _pair([told["layers"] for told in folds]),
         **{column: _pair([told[column] for told in folds]) for column in ("train", "test", "seconds")},
         "ours": _measured(folds, "ours"), "authors": _measured(folds, "authors"),
@@ -64,8 +64,9 @@ def _measured(folds: list[Told], kind: str) -> dict[str, tuple[float, float] | N
 
 
 def _pair(values: list[Any]) -> tuple[float, float] | None:
-    """Mean and deviation over the folds, that of a population, as the authors'."""
-    return None if values[0] is None else (float(np.mean(values)), float(np.std(values)))
+    """Mean and deviation over the folds that have it, that of a population, as the authors'."""
+    told = [value for value in values if value is not None]
+    return (float(np.mean(told)), float(np.std(told))) if told else None
 
 
 def _told(published: Published) -> dict[str, Any]:

@@ -23,18 +23,20 @@ _QUICK_SETS, _QUICK_METHODS = ("random", "wine"), ("ism", "ws", "svm")
 
 
 class Scale(NamedTuple):
-    """How much is run: folds of each cell, the most epochs of a network; `only`: sets, methods, cells or claims."""
+    """How much is run: folds of each cell, the most epochs of a network; `only`: sets, methods, cells or claims;
+    `untimed` folds leave no seconds: they may run beside other work."""
 
     folds: int = 10
     seed: int = 0
     epochs: int = EPOCHS
     quick: bool = False
     only: tuple[str, ...] = ()
+    untimed: bool = False
 
     def describe(self) -> str:
         """The scale in words."""
         size = f"{self.folds} folds, seed {self.seed}, at most {self.epochs:,} epochs"
-        return size if self == Scale(seed=self.seed, only=self.only) else f"not the poster's size: {size}"
+        return size if self._replace(seed=0, only=(), untimed=False) == Scale() else f"not the poster's size: {size}"
 
 
 QUICK = Scale(folds=3, epochs=100, quick=True)
@@ -59,7 +61,7 @@ def reproduce(
     known = entries()
     cells = _cells(known, scale)
     identity = {"study": NAME, **scale._asdict(), "sets": ", ".join(known)}
-    del identity["only"]
+    del identity["only"], identity["untimed"]
     with _folder.held(identity, folder, resume=resume, overwrite=overwrite):
         begin, before = time.monotonic(), _folder.seconds(folder)
         try:
@@ -138,7 +140,8 @@ def _run_cell(folder: Path, table: Table, cell: Cell, scale: Scale, say: Callabl
     for number, fold in enumerate(_folds(folder, table, cell, scale)):
         if number < len(done):
             continue
-        done.append(METHODS[cell.method](fold))
+        told = METHODS[cell.method](fold)
+        done.append(told | ({"seconds": None} if scale.untimed else {}))
         write_json(_path(folder, cell), done)
         left = (time.monotonic() - begin) / (len(done) - first) * (scale.folds - len(done))
         say(f"fold {len(done)} of {scale.folds}, test {done[-1]['test']:.3f}, {left:.0f} s left for it")

@@ -32,7 +32,10 @@ class Trained(NamedTuple):
 
 
 def train(x: np.ndarray, codes: np.ndarray, depth: int, loss: Loss, seed: int, epochs: int = EPOCHS) -> Trained:
-    """Trains the network; compiling is not in the seconds."""
+    """Trains the network; compiling is not in the seconds, nor are epochs after the one it could have ended at.
+
+    Epochs run in chunks, so that the weights may have seen a few more.
+    """
     sizes = [x.shape[1], *[WIDTH] * depth, int(codes.max()) + 1]
     x, codes = x.astype(np.float32), codes.astype(np.int32)
     key = jax.random.key(seed)
@@ -40,14 +43,18 @@ def train(x: np.ndarray, codes: np.ndarray, depth: int, loss: Loss, seed: int, e
     state = (params, optax.adam(RATE).init(params))
     jax.block_until_ready(_epochs(state, x, codes, key, loss))  # compiles
     losses: list[float] = []
+    counted: int | None = None
     begin = time.perf_counter()
     while (why := _ends(losses, epochs)) is None:
         state, mean, largest = _epochs(state, x, codes, jax.random.fold_in(key, len(losses)), loss)
         losses += mean.tolist()
         if (small := np.flatnonzero(np.asarray(largest) < _ENOUGH)).size:
-            why = f"every batch's loss below {_ENOUGH:g} after epoch {len(losses) - _CHUNK + int(small[0]) + 1}"
+            counted = len(losses) - _CHUNK + int(small[0]) + 1
+            why = f"every batch's loss below {_ENOUGH:g} after epoch {counted}"
             break
-    return Trained(jax.tree.map(np.asarray, state[0]), loss, losses, time.perf_counter() - begin, why)
+    seconds, run = time.perf_counter() - begin, len(losses)
+    losses = losses[:counted]
+    return Trained(jax.tree.map(np.asarray, state[0]), loss, losses, seconds * len(losses) / run, why)
 
 
 def predict(trained: Trained, x: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from fewstep.universality.construct import Construction, construct
 from fewstep.universality.plan import Plan
 
 _PIXELS = 48
-_SMALL = 3  # bins of the picture of the layers
+_SMALL = 3  # bins of the picture of the layers, or as many as there are examples
 Row = dict[str, Any]
 
 
@@ -31,9 +31,8 @@ def side_by_side(name: str, target: Target, built: Construction) -> Figure:
         for kind, what in enumerate(("target", "one gradient step"))
         for y, image in ((y, pair[kind]) for y, pair in zip(ys, pictures, strict=True))
     ]
-    more = (
-        "" if plan.examples == 1 else f" The other example stays at {_other(plan)[0].tolist()}, y {_other(plan)[1]:g}."
-    )
+    stay = [f"at {x.tolist()}, y {y:g}" for x, y in _others(plan)]
+    more = "" if not stay else f" The other example{'s stay' if len(stay) > 1 else ' stays'} {'; '.join(stay)}."
     data = [
         (what, y, row, column, float(image[row, column]))
         for y, pair in zip(ys, pictures, strict=True)
@@ -47,20 +46,25 @@ def side_by_side(name: str, target: Target, built: Construction) -> Figure:
     )  # fmt: skip
 
 
-def _other(plan: Plan) -> tuple[np.ndarray, float]:
+def _others(plan: Plan) -> list[tuple[np.ndarray, float]]:
+    """All examples but the first, in bins apart."""
     low, high = plan.y_box[0]
-    return plan.centres()[plan.J // 3], low + 0.3 * (high - low)
+    apart = plan.J // plan.examples
+    return [
+        (plan.centres()[(plan.J // 3 + number * apart) % plan.J], low + (0.3 + 0.4 * number) % 1 * (high - low))
+        for number in range(plan.examples - 1)
+    ]
 
 
 def _pictures(target: Target, built: Construction, y: float) -> tuple[np.ndarray, np.ndarray]:
-    """Both as images: rows are x* from below, columns the x of the first example. Where both examples fall into one bin
+    """Both as images: rows are x* from below, columns the x of the first example. Where two examples fall into one bin
     there is no answer, and the picture stays white."""
     plan = built.plan
     low, high = plan.x_box[0]
     along = low + (high - low) * (np.arange(_PIXELS) + 0.5) / _PIXELS
-    other, its_y = _other(plan)
-    xs = np.stack([np.array([[x], *[other] * (plan.examples - 1)]) for x in along])
-    ys = np.array([[y], *[[its_y]] * (plan.examples - 1)])
+    others = _others(plan)
+    xs = np.stack([np.array([[x], *(other for other, _ in others)]) for x in along])
+    ys = np.array([[y], *([its_y] for _, its_y in others)])
     many = lambda part: np.repeat(part, _PIXELS, axis=0)
     wanted = evaluate(
         plan, target, many(xs), np.tile(ys, (_PIXELS**2, 1, 1)), np.tile(along, _PIXELS)[:, None]
@@ -101,7 +105,8 @@ def _errors(rows: list[tuple[Any, ...]], ax: Any) -> None:
 
 def information(target: Target, plan: Plan) -> Figure:
     """A small construction from the inside: activations before the step, what the step changes, and after it."""
-    small = dataclasses.replace(plan, bins=_SMALL, query_bins=None)
+    bins = max(_SMALL, plan.examples)
+    small = dataclasses.replace(plan, bins=bins, query_bins=None)
     built = construct(target, small)
     x, y, x_star = (
         small.centres()[: small.examples],
@@ -121,11 +126,11 @@ def information(target: Target, plan: Plan) -> Figure:
     ]  # fmt: skip
     return Figure(
         "information", "Where x, y and x* are",
-        f"{_SMALL} bins each: from left to right the layers in the order they are applied, downwards the units: above "
-        f"the line tilde ({2 * _SMALL} units: x, then x*), below it bar ({_SMALL**2} slots) and last the switch. "
+        f"{bins} bins each: from left to right the layers in the order they are applied, downwards the units: above "
+        f"the line tilde ({2 * bins} units: x, then x*), below it bar ({bins**2} slots) and last the switch. "
         "Before the step only x is there. The step writes y into the layers' blocks from tilde to bar, each layer for "
         "one pair of bins. After it, x* picks its layer's block, and the one slot of the pair lights up.",
-        [partial(_flow, title, image, 2 * _SMALL if "step, at" in title else 0) for title, image in parts.items()],
+        [partial(_flow, title, image, 2 * bins if "step, at" in title else 0) for title, image in parts.items()],
         ("what", "unit", "layer", "value"), data,
     )  # fmt: skip
 

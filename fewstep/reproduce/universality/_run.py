@@ -19,6 +19,7 @@ from fewstep.universality.plan import Plan
 from fewstep.universality.targets import EXAMPLES, TARGETS, target_of
 
 NAME = "universality"
+_TWO = "nearest-neighbour with two examples, since with one its answer is always y."
 
 
 class Scale(NamedTuple):
@@ -31,9 +32,10 @@ class Scale(NamedTuple):
     quick: bool = False
 
     def series(self, examples: int) -> tuple[int, ...]:
-        """Numbers of bins to compare: up to twice those asked for, with several examples up to those."""
+        """Numbers of bins to compare: up to twice those asked for, with several examples up to those; each example has
+        a bin of its own."""
         most = (1 if self.quick or examples > 1 else 2) * self.bins
-        return tuple(sorted({self.bins, *(count for count in (2, 4, 8, 16, 32) if count <= most)}))
+        return tuple(sorted({self.bins, *(count for count in (2, 4, 8, 16, 32) if examples <= count <= most)}))
 
     def plan(self, target: str) -> Plan:
         """The plan of a target, with as many examples as it needs to be interesting."""
@@ -90,7 +92,7 @@ def _tell(
     words += [f"--target {' '.join(scale.targets)}"] if scale.targets != tuple(TARGETS) else []
     protocol = (
         f"{scale.describe()}; double precision; alpha 0.1 and epsilon 0.1 unless told; errors at 60 drawn examples; "
-        "nearest-neighbour with two examples, since with one its answer is always y."
+        + (f"{scale.examples} examples." if scale.examples else _TWO)
     )
     result = finite({
         "name": NAME, "protocol": protocol, "quick": scale.quick, "scale": scale._asdict(), "rows": rows,

@@ -1,0 +1,46 @@
+"""Functions of the user's own, named on the command line as FILE.py:FUNCTION."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from fewstep._errors import FewstepError, unknown
+
+
+def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ()) -> Callable[..., Any]:
+    """The function that `path/to/file.py:function` names. `known` are the names that would have been taken too."""
+    path, _, name = text.rpartition(":")
+    if not path.endswith(".py") or not name.isidentifier():
+        raise unknown(kind, text, (*known, "your.py:function"))
+    if not Path(path).is_file():
+        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
+    found = getattr(_module(Path(path)), name, None)
+    if not callable(found):
+        raise FewstepError(f"{path} has no function {name}. Write one: def {name}{signature}: ...")
+    return found
+
+
+def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """What a user's function gives; an error in it is told in one line."""
+    try:
+        return function(*args)
+    except FewstepError:
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines() or [""]
+        raise FewstepError(f"{what} fails with {type(error).__name__}: {first[0]}") from error
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # dataclasses and Flax look their module up by its name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FewstepError(f"{path} cannot be run: {type(error).__name__}: {error}.") from error
+    return module

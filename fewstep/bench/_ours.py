@@ -1,0 +1,111 @@
+"""Ours, measured as the others are: `python -m fewstep.bench._ours PROBLEM`. Tasks are drawn inside each step."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from fewstep import rules
+from fewstep._episode import Batch, Episode
+from fewstep._errors import FewstepError
+from fewstep._learner import Learner, gradient_learner
+from fewstep._network import flatten, unflatten
+from fewstep._outer import unrolled
+from fewstep._train import first_state, make_segment
+from fewstep.bench._problem import loss_of, network_of, tasks_of
+from fewstep.bench._workloads import Workload
+from fewstep.bench.peers.wire import System, speak
+from fewstep.runs import layout
+from fewstep.runs.build import make_mesh
+from fewstep.runs.experiment import Experiment
+
+
+def make(problem: Any) -> System:
+    """Our system of a problem."""
+    work = workload_of(problem.spec)
+    places = layout.choose(experiment_of(work), work.inner_steps)
+    mesh = make_mesh(layout.prepare(places, asked=work.devices is not None))
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    learner, tasks = learner_of(work), tasks_of(work, Path(problem.spec["folder"]))
+    optimiser = optax.adam(work.outer_lr)
+    segment = make_segment(
+        learner, tasks, optimiser, meta_batch=work.tasks, mesh=mesh, chunk=places.chunk
+    )  # fmt: skip
+    first = first_state(learner, optimiser, [0])
+    state = jax.device_put(first._replace(meta=_given(first.meta, problem.weights)), everywhere)
+    arrays = jax.device_put(tasks.data, everywhere)
+
+    def take(steps: int) -> None:
+        nonlocal state
+        state, finite = jax.block_until_ready(segment(state, arrays, steps))
+        if not finite:  # the segment ended there: its time would be that of fewer steps
+            raise FewstepError("The training diverged, so that its steps cannot be timed.")
+
+    meta = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf[0])), state.meta)
+    about = f"jax {jax.__version__}, {places.devices} devices, {places.chunk or 'all'} tasks at once"
+    return System(lambda: _check(learner, meta, problem), take, _adapter(learner, meta, work, problem), about)
+
+
+def workload_of(spec: dict[str, Any]) -> Workload:
+    """The workload that a problem's spec tells."""
+    known = {field.name for field in dataclasses.fields(Workload)}
+    return Workload(
+        **{name: value for name, value in spec.items() if name in known} | {"hidden": tuple(spec["hidden"])}
+    )
+
+
+def experiment_of(work: Workload) -> Experiment:
+    """The experiment that `fewstep train` would lay out in the same way."""
+    own = {"hidden": work.hidden} if work.kind == "regression" else {"ways": work.ways, "filters": work.filters}
+    return Experiment(
+        work.method, "sinusoid" if work.kind == "regression" else "omniglot", meta_batch=work.tasks, shots=work.shots,
+        queries=work.queries, inner_steps=work.inner_steps, devices=work.devices, chunk=work.chunk, **own,
+    )  # fmt: skip
+
+
+def learner_of(work: Workload) -> Learner:
+    """The learner of a workload."""
+    rule = rules.RULES[work.method](work.inner_lr)
+    return gradient_learner(network_of(work), rule, loss_of(work), steps=work.inner_steps, remat=work.remat)
+
+
+def _given(meta: Any, weights: dict[str, np.ndarray]) -> Any:
+    """Meta-parameters of one seed that begin at the given weights."""
+    held = {name: jnp.asarray(array)[None] for name, array in weights.items()}
+    return meta | {"weights": unflatten(meta["weights"], held)}
+
+
+def _check(learner: Learner, meta: Any, problem: Any) -> tuple[float, dict[str, np.ndarray]]:
+    """Mean query loss and gradient on the problem's own tasks, all at once."""
+    tasks = len(problem.support_x)
+    episodes = Episode(*(_rows(getattr(problem, f"{part}_x"), getattr(problem, f"{part}_y")) for part in _PARTS))
+    keys = jax.random.split(jax.random.key(0), tasks)
+    losses, gradient = jax.jit(unrolled(learner))(meta, keys, episodes, jnp.full(tasks, 1 / tasks))
+    return float(losses.mean()), {name: np.asarray(leaf) for name, leaf in flatten(gradient["weights"]).items()}
+
+
+_PARTS = ("support", "query")
+
+
+def _rows(x: np.ndarray, y: np.ndarray) -> Batch:
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(y.shape[:2]))
+
+
+def _adapter(learner: Learner, meta: Any, work: Workload, problem: Any) -> Any:
+    """Learns the first task and predicts its query, from arrays to arrays, as a service does."""
+
+    @jax.jit
+    def predict(meta: Any, key: Any, x: Any, y: Any, asked: Any) -> Any:
+        return learner.predict(meta, learner.adapt(meta, key, Batch(x, y, jnp.ones(len(y))), work.inner_steps), asked)
+
+    key, x, y, asked = jax.random.key(0), problem.support_x[0], problem.support_y[0], problem.query_x[0]
+    return lambda: np.asarray(predict(meta, key, x, y, asked))
+
+
+if __name__ == "__main__":
+    speak(make)

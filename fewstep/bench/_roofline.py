@@ -1,0 +1,47 @@
+"""How much of the machine a step uses: its operations over its time, against what a large matrix product reaches."""
+
+import time
+from statistics import median
+
+import jax
+import jax.numpy as jnp
+
+from fewstep._episode import Batch, Episode
+from fewstep.bench._ours import learner_of
+from fewstep.bench._workloads import Workload
+
+_SIDE = 2048
+
+
+def matmul_gflops(repeats: int = 7) -> float:
+    """Giga-operations a second of a product of two large matrices in single precision, on all cores."""
+    a = jnp.ones((_SIDE, _SIDE), jnp.float32)
+    product = jax.jit(jnp.dot)
+    product(a, a).block_until_ready()
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        product(a, a).block_until_ready()
+        seconds.append(time.perf_counter() - begin)
+    return 2 * _SIDE**3 / median(seconds) / 1e9
+
+
+def step_gflop(work: Workload) -> float | None:
+    """Giga-operations of a meta-step: those of one task's compiled program, times the tasks. Nothing for several inner
+    steps, of which the compiler's count has the body of the loop once only."""
+    if work.inner_steps != 1:
+        return None
+    learner, whole = learner_of(work.but(remat=False)), work.ways if work.kind == "images" else 1
+    rows = lambda count: _rows(work, count * whole)
+    episode = Episode(rows(work.shots), rows(work.queries))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    meta = jax.eval_shape(learner.init, key)
+    analysis = jax.jit(jax.value_and_grad(learner.loss)).lower(meta, key, episode).compile().cost_analysis()
+    return work.tasks * analysis["flops"] / 1e9 if analysis else None
+
+
+def _rows(work: Workload, count: int) -> Batch:
+    images = work.kind == "images"
+    x = jax.ShapeDtypeStruct((count, 28, 28, 1) if images else (count, 1), jnp.float32)
+    y = jax.ShapeDtypeStruct((count,) if images else (count, 1), jnp.int32 if images else jnp.float32)
+    return Batch(x, y, jax.ShapeDtypeStruct((count,), jnp.float32))  # type: ignore[arg-type]

@@ -1,0 +1,122 @@
+"""`fewstep play`"""
+
+import dataclasses
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from fewstep._errors import FewstepError
+from fewstep.cli import _show
+from fewstep.cli._progress import show_progress
+from fewstep.runs import Experiment, checkpoint, create_run, open_run, train_run
+from fewstep.runs.experiment import NO_HINT
+from fewstep.runs.run import Run
+from fewstep.runs.shipped import shipped
+
+METHODS = ("maml", "tnet", "mtnet")
+STEPS, QUICK = 4000, 400
+_CHARACTERS = "omniglot-mtnet-5way"
+_MOST = 8  # runs that are served: more than these cannot be told apart in one plot, and each takes a while to load
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """Watch models adapt: train small ones if there are none yet, start the server, open the playground in a browser.
+
+    Ctrl-C stops it; the same command again goes on with a training that was stopped.
+
+    Examples of use:
+      fewstep play
+      fewstep play --port 8080 --no-browser
+      fewstep play --runs runs/demo                    (with the runs of `make demo`)
+      fewstep play --quick                             (train for seconds: the models are worse)
+    """
+
+    runs: Path = Path("runs/play")
+    """Folder with the runs to play with. Where it has none, three are trained in it: maml, tnet and mtnet on sine
+    waves."""
+    port: int = 8000
+    """Port of this machine to listen on; 0 for a free one."""
+    browser: bool = True
+    """Open the browser when the server is ready."""
+    quick: bool = False
+    """Train a tenth as long."""
+    data_dir: Annotated[Path | None, NO_HINT] = None
+    """Folder of the images that test episodes are drawn from (default: the environment variable FEWSTEP_DATA)."""
+
+    def __call__(self) -> int:
+        _show.watch_data(self.data_dir)
+        if not 0 <= self.port < 65536:
+            raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
+        serve = _server()
+        if not self._train():
+            _show.say("Stopped. Run the same command to go on.")
+            return 130
+        served = [run.path for run in _runs_in(self.runs) if checkpoint.steps(run.checkpoints)]
+        if len(served) > _MOST:
+            served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MOST:]
+            _show.say(f"{self.runs} holds more than {_MOST} runs; the newest {_MOST} are loaded.")
+        code = serve([*served, *(name for name in shipped() if name == _CHARACTERS)], self)
+        _show.say("Stopped.")
+        return code
+
+    def _train(self) -> bool:
+        """Trains the default models as far as they are not; leaves a folder of other runs alone. False if stopped."""
+        found = {run.path.name: run.experiment for run in _runs_in(self.runs)}
+        if not all(name in METHODS and made == _default(name, made.steps) for name, made in found.items()):
+            return True
+        for method in METHODS:
+            before = found[method].steps if method in found else 0
+            run = create_run(self.runs / method, _default(method, max(before, QUICK if self.quick else STEPS)))
+            with show_progress(f"{method:5} on sinusoid") as progress:
+                if train_run(run, progress).interrupted:
+                    return False
+        return True
+
+
+def _default(method: str, steps: int) -> Experiment:
+    """How a model of the playground is trained: with a few inner steps, so that it bears many more."""
+    return Experiment(method, "sinusoid", steps=steps, inner_steps=3, inner_lr=0.01)
+
+
+def _runs_in(folder: Path) -> list[Run]:
+    return [open_run(path.parent) for path in sorted(folder.glob("*/config.json"))]
+
+
+def _server() -> Callable[[Sequence[Path | str], Play], int]:
+    """The function that serves; what it needs is looked for before anything is trained."""
+    try:
+        from fewstep.serve._app import Service
+        from fewstep.serve._limits import Limits
+        from fewstep.serve._log import Log
+        from fewstep.serve._models import load_models
+        from fewstep.serve._server import run
+    except ImportError as error:
+        raise FewstepError(f"Playing needs {error.name}: pip install 'fewstep[serve]'.") from None
+
+    class Words(Log):
+        """Tells a person what a machine would read in the log."""
+
+        def event(self, event: str, **told: Any) -> None:
+            """Something that happened to the service."""
+            if event == "listening":
+                self.url = told["url"]
+                _show.say(f"Loading {', '.join(told['models'])} ...")
+            elif event == "ready":
+                _show.say(f"The playground is at {self.url}  (Ctrl-C stops it)")
+                if self.opens:
+                    threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
+            elif event in ("error", "failed"):
+                super().event(event, **told)
+
+        url, opens = "", False
+
+    def serve(models: Sequence[Path | str], play: Play) -> int:
+        limits, log = Limits(seconds=60.0), Words("problems")  # a first request of its kind may wait for a compiler
+        log.opens = play.browser
+        service = Service(load_models(models, limits), limits, most=1, runs=play.runs, log=log)
+        return run(service, host="127.0.0.1", port=play.port)
+
+    return serve

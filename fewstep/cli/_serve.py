@@ -1,0 +1,118 @@
+"""`fewstep serve`"""
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from fewstep._errors import FewstepError
+from fewstep.cli import _show
+from fewstep.runs.experiment import NO_HINT
+
+_TOKEN = "FEWSTEP_TOKEN"
+
+
+@dataclasses.dataclass(frozen=True)
+class Serve:
+    """Serve trained runs over HTTP: adapt and predict by JSON, with a playground as the front page.
+
+    Examples of use:
+      fewstep serve runs/sine
+      fewstep serve runs/maml runs/mtnet omniglot-mtnet-5way --port 8080
+      fewstep serve runs/sine --host 0.0.0.0 --token SECRET     (others may reach it, if they know the token)
+      fewstep serve --runs runs                                 (watch trainings only)
+    """
+
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN")] = ()
+    """Folders of runs, or names of models that come with the package."""
+    runs: Annotated[Path | None, NO_HINT] = None
+    """Folder whose runs' training curves are shown (default: none)."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 127.0.0.1 is this machine only."""
+    port: int = 8000
+    """Port to listen on; 0 for a free one."""
+    token: Annotated[str | None, NO_HINT] = None
+    """Token that clients must send (default: that of the environment's FEWSTEP_TOKEN, else none)."""
+    cors: tuple[str, ...] = ()
+    """Origins of other web pages that may use the service, such as https://example.org."""
+    allow_host: tuple[str, ...] = ()
+    """Names beside localhost under which the service is asked, such as example.org (default: on an address of this
+    machine only none, else any)."""
+    gather_ms: float = 2.0
+    """Milliseconds that requests wait for others to be adapted with, at most; 0 adapts each alone."""
+    gather_max: int = 64
+    """Requests that are adapted together, at most 64."""
+    points: int = 256
+    """Examples of a task, at most."""
+    queries: int = 1024
+    """Rows to predict at in a request, at most."""
+    max_steps: int = 100
+    """Gradient steps, at most."""
+    samples: int = 64
+    """Draws of the masks, at most."""
+    ways: int = 20
+    """Classes of a task of images, at most."""
+    body_mb: float = 4.0
+    """Size of a request, at most."""
+    requests: int = 512
+    """Requests answered at the same time, at most; more get 429."""
+    seconds: float = 10.0
+    """Time for a request, at most; later it gets 503."""
+    adapters: int = 4096
+    """Adapters kept, at most; the longest unused give way."""
+    adapters_mb: float = 256.0
+    """Memory for adapters, at most."""
+    adapter_seconds: float = 600.0
+    """Time that an adapter is kept without being used."""
+    data_dir: Annotated[Path | None, NO_HINT] = None
+    """Folder of the images that random tasks are drawn from (default: FEWSTEP_DATA, then the cache)."""
+    log: Literal["all", "problems"] = "all"
+    """Which requests to log, as JSON on stderr."""
+
+    def __call__(self) -> int:
+        _show.watch_data(self.data_dir)
+        try:
+            from fewstep.serve._app import Service
+            from fewstep.serve._limits import Limits
+            from fewstep.serve._log import Log
+            from fewstep.serve._models import load_models
+            from fewstep.serve._server import run
+        except ImportError as error:
+            raise FewstepError(f"Serving needs {error.name}: pip install 'fewstep[serve]'.") from None
+        self._check()
+        limits = Limits(
+            self.points, self.queries, self.max_steps, self.samples, self.ways, int(self.body_mb * 2**20),
+            self.requests, self.seconds, self.adapters, int(self.adapters_mb * 2**20), self.adapter_seconds,
+        )  # fmt: skip
+        models = load_models(self.models, limits)
+        service = Service(
+            models, limits, wait=self.gather_ms / 1000, most=self.gather_max, token=self._secret(), cors=self.cors,
+            hosts=self.allow_host, runs=self.runs, log=Log(self.log),
+        )  # fmt: skip
+        return run(service, host=self.host, port=self.port)
+
+    def _check(self) -> None:
+        if not self.models and self.runs is None:
+            raise FewstepError("There is nothing to serve. Name a run: fewstep serve runs/x, or omniglot-mtnet-5way.")
+        if self.runs is not None and not self.runs.is_dir():
+            raise FewstepError(f"There is no folder {self.runs}. Give the folder that holds runs with --runs.")
+        if not 0 <= self.port < 65536:
+            raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
+        for name in self.allow_host:
+            if not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", name):
+                raise FewstepError(f"--allow-host is {name!r}. Give a name without a port, such as example.org.")
+        self._secret()
+        if not 0 <= self.gather_ms <= 1000:
+            raise FewstepError(f"--gather-ms is {self.gather_ms}. Give milliseconds from 0 to 1000, such as 2.")
+        if not 1 <= self.gather_max <= 64:
+            raise FewstepError(f"--gather-max is {self.gather_max}. Give a number from 1 to 64.")
+
+    def _secret(self) -> str | None:
+        """The token. An empty one is most likely a variable that is not set, and would let everybody in."""
+        where, token = ("--token", self.token) if self.token is not None else (_TOKEN, os.environ.get(_TOKEN))
+        if token is not None and not token.strip():
+            raise FewstepError(f"{where} is empty, so that nobody would be kept out. Give a token, or leave it out.")
+        return token

@@ -1,0 +1,135 @@
+"""A task that was learned: ordinary fitted estimators."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from fewstep._errors import FewstepError
+from fewstep.estimators import _input, _save
+from fewstep.tables import Frame
+from fewstep.tables._ensemble import Adapted
+
+
+class _Learned(BaseEstimator, ABC):
+    """Abstract: what both share, a trained model and the rows of one task."""
+
+    def __init__(self, model: Any, *, inner_steps: int | None = None):
+        self.model = model
+        self.inner_steps = inner_steps
+
+    def __sklearn_clone__(self) -> Any:
+        """A copy that has learned no task yet; what the model learned from others stays."""
+        return type(self)(self.model, inner_steps=self.inner_steps)
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learns the task of these rows, and forgets any other."""
+        schema = self.model.ensemble_.schema
+        frame = self._frame(X)
+        whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
+        return self.of_rows(schema.x(whole), schema.y(whole))
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the model and the task it has learned into one file, without pickle; `fewstep.estimators.load` reads
+        it."""
+        check_is_fitted(self, "n_samples_")
+        return _save.write(self.model, Path(path), self)
+
+    def of_rows(self, x: np.ndarray, y: np.ndarray) -> Any:
+        """The estimator after it has learned the task of encoded rows."""
+        self._rows, self.n_samples_, self.n_features_in_ = (x, y), len(x), self.model.n_features_in_
+        if hasattr(self.model, "feature_names_in_"):
+            self.feature_names_in_ = self.model.feature_names_in_
+        return self
+
+    def _frame(self, X: Any) -> Frame:
+        """X, held to the columns that the model was trained with."""
+        names = getattr(self.model, "feature_names_in_", None)
+        if names is not None and hasattr(X, "columns"):
+            for name in names:
+                if name not in list(X.columns):
+                    raise FewstepError(
+                        f"The table has no column {name!r}, which the model was trained with. It has: "
+                        f"{', '.join(map(str, X.columns))}."
+                    )
+            X = X[list(names)]
+        return _input.frame_of(self.model, X, reset=False)
+
+    def _adapted(self) -> Adapted:
+        check_is_fitted(self, "n_samples_")
+        return self.model.ensemble_.adapted(*self._rows, steps=self.inner_steps)
+
+    def _predicted(self, X: Any) -> tuple[Adapted, np.ndarray, np.ndarray]:
+        adapted = self._adapted()
+        return adapted, *adapted.predict(adapted.ensemble.schema.x(self._frame(X)))
+
+    @abstractmethod
+    def _targets(self, y: Any, rows: int) -> np.ndarray:
+        """The target's cells."""
+
+
+class AdaptedRegressor(RegressorMixin, _Learned):
+    """A regressor that has learned one task; `predict_interval` says how sure it is."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The prediction of each row, in the unit of y."""
+        adapted, mean, _ = self._predicted(X)
+        return adapted.ensemble.schema.target.decode(mean[:, 0])
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Any:
+        """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns.
+
+        The intervals come from the spread of seeds and sampled masks, and hold the asked share of the true values on
+        the validation tasks.
+        """
+        adapted, mean, spread = self._predicted(X)
+        schema, known = adapted.ensemble.schema, adapted.ensemble.calibration
+        if known is None:
+            raise FewstepError(
+                "There are no intervals: they are calibrated on held-out tasks, which takes at least three tasks in "
+                f"fit, and for the inner steps of the training; inner_steps is {self.inner_steps}. Use predict."
+            )
+        middle = schema.target.decode(mean[:, 0])
+        half = known.half(spread, self.n_samples_, level)[:, 0] * schema.target.scale
+        return with_columns(X, {"prediction": middle, "low": middle - half, "high": middle + half})
+
+    def _targets(self, y: Any, rows: int) -> np.ndarray:
+        return _input.numbers_of(y, rows)
+
+
+class AdaptedClassifier(ClassifierMixin, _Learned):
+    """A classifier that has learned one task. Its classes are those of the model it comes from."""
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """All classes, also those that this task has shown none of."""
+        return self.model.classes_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row."""
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class: the mean over seeds and sampled masks."""
+        return self._predicted(X)[1]
+
+    def _targets(self, y: Any, rows: int) -> np.ndarray:
+        y = column_or_1d(y, warn=True)
+        if len(y) != rows:
+            raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers of samples.")
+        if (strange := ~np.isin(y, self.classes_)).any():
+            raise FewstepError(
+                f"y holds {y[strange][0]!r}, a class that no training task had. Known: "
+                f"{', '.join(map(str, self.classes_))}."
+            )
+        return self.model._codes(y)
+
+
+def with_columns(X: Any, columns: dict[str, np.ndarray]) -> Any:
+    """Columns as a frame of the kind of X, with its index if it has one; or as an array."""
+    if not hasattr(X, "columns"):
+        return np.stack(list(columns.values()), axis=1)
+    return type(X)(columns, index=X.index) if hasattr(X, "index") else type(X)(columns)

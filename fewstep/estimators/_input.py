@@ -1,0 +1,92 @@
+"""What the estimators are given: frames with columns of any kind, or arrays of numbers, as one table."""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from fewstep._errors import FewstepError
+from fewstep.tables import Frame, Rows, read
+from fewstep.tables._column import read_cells
+
+TARGET, TASK = "y", "task"
+
+
+def target_name(columns: Iterable[str]) -> str:
+    """What the target is called among the features: y, unless one of them is."""
+    name = TARGET
+    while name in columns:
+        name = f"target {name}"
+    return name
+
+
+def frame_of(estimator: BaseEstimator, X: Any, *, reset: bool) -> Frame:
+    """X as a table: a frame's own columns, or those of an array by number."""
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return read(X)._replace(name="X")
+    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=2 if reset else 1)
+    return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
+
+
+def numbers_of(y: Any, rows: int) -> np.ndarray:
+    """A target of numbers."""
+    if y is None:
+        raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(y, np.empty(rows))
+    cells = read_cells(Frame("y", {TARGET: np.asarray(y)}), TARGET, "number").values
+    if not np.isfinite(cells).all():
+        raise FewstepError(f"y contains NaN or infinity at row {int(np.flatnonzero(~np.isfinite(cells))[0])}.")
+    return cells
+
+
+def tasks_of(tasks: Any, rows: int) -> np.ndarray:
+    """The task of each row as text; without tasks, one, with a warning."""
+    if tasks is None:
+        warnings.warn(
+            "No tasks are given, so all rows are one task: there are no others to learn from how to learn. Give "
+            "fit(X, y, tasks) the task of each row.", UserWarning, stacklevel=4,
+        )  # fmt: skip
+        return np.full(rows, "all", object)
+    tasks = column_or_1d(np.asarray(tasks, object))
+    check_consistent_length(tasks, np.empty(rows))
+    return read_cells(Frame("tasks", {TASK: tasks}), TASK, "category").values
+
+
+def parts_of(names: np.ndarray, seed: int, share: float) -> dict[str, np.ndarray]:
+    """The rows of the training and of the validation tasks; with fewer than three tasks, all for both."""
+    if None in names:
+        raise FewstepError("tasks has empty entries. Give every row the name of its task.")
+    known = sorted(set(names.tolist()))
+    everything = np.arange(len(names))
+    if len(known) < 3:
+        return {"train": everything, "validation": everything}
+    held = min(max(1, round(share * len(known))), len(known) - 2)
+    order = [known[n] for n in np.random.default_rng(seed).permutation(len(known))]
+    drawn = {"train": order[held:], "validation": order[:held]}
+    return {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in drawn.items()}
+
+
+def shots_of(asked: int, parts: dict[str, Rows]) -> int:
+    """The rows a task is learned from, at most as many as leave one to be judged on in the smallest task."""
+    smallest = min(int(rows.counts.min()) for rows in parts.values())
+    if smallest < 2:
+        raise FewstepError(
+            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be judged on. "
+            "Leave such tasks out."
+        )
+    names = {name for rows in parts.values() for name in rows.names}
+    if len(names) == 1:
+        return min(asked, smallest // 2)
+    few = [name for rows in parts.values() for name, n in zip(rows.names, rows.counts, strict=True) if n <= asked]
+    if few:
+        raise FewstepError(
+            f"{len(set(few))} of {len(names)} tasks have fewer than {asked + 1} rows, {asked} to learn from (shots) "
+            f"and one to be judged on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, or "
+            "leave these tasks out."
+        )
+    return asked

@@ -1,0 +1,43 @@
+"""`transform` after any layer.
+
+scikit-learn wraps a `transform` that an estimator's class defines, and names all the columns it gives after
+`get_feature_names_out` (`set_output`), which knows those of the last layer. Other layers may have fewer. So the method
+that takes a layer is in a class of its own, which is not wrapped, and asks one that is, of a network that ends there.
+"""
+
+from copy import copy
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fewstep._errors import FewstepError
+
+
+class Named(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """The features after the last layer, in the container that `set_output` asks for."""
+
+    def transform(self: Any, X: Any) -> Any:
+        """The features."""
+        return self._transformed(X)
+
+
+class ByLayer:
+    """Comes before `Named` among the bases."""
+
+    def transform(self: Any, X: Any, layer: Any = None) -> Any:
+        """The features after a layer, counted from 1; without a number, after the last."""
+        check_is_fitted(self)
+        return Named.transform(self if layer is None else _up_to(self, layer), X)
+
+
+def _up_to(estimator: Any, layer: Any) -> Any:
+    """The estimator as if this layer were its last."""
+    most = estimator.n_layers_
+    if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= most:
+        raise FewstepError(f"layer={layer!r}, but this network has the layers 1 to {most}. Give one of these numbers.")
+    made = copy(estimator)
+    made.n_layers_ = int(layer)
+    made._n_features_out = made._columns(made._fitted.parts, made.n_layers_)
+    return made

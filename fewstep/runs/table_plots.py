@@ -1,0 +1,115 @@
+"""Pictures of adapted tables: curves of held-out tasks where one column runs, else predictions against the truth."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewstep.runs.drawing import figure, svg
+from fewstep.runs.model import Model
+from fewstep.runs.plots import COLOURS
+from fewstep.runs.table_model import LEVEL, ensemble_of
+from fewstep.tables import Rows, Schema
+from fewstep.tables._ensemble import Ensemble
+
+
+def adapted_tasks(models: dict[str, Model], *, n_tasks: int = 6, seed: int = 0) -> str:
+    """For held-out tasks: the rows learned from, all others, and what each model predicts, with its interval."""
+    first = next(iter(models.values()))
+    assert first.built.problem.rows is not None
+    rows, ensembles = first.built.problem.rows("test"), {name: ensemble_of(model) for name, model in models.items()}
+    count, schema = min(n_tasks, len(rows.names)), next(iter(ensembles.values())).schema
+    along = running(schema, rows)
+    columns = min(3, count)
+    with figure(-(-count // columns), columns, (11, 3.1 * -(-count // columns))) as (drawn, axes):
+        for number, ax in enumerate(axes.flat[:count]):
+            known = chosen(rows, number, first.run.experiment.shots, seed)
+            for colour, (name, ensemble) in zip(COLOURS, ensembles.items(), strict=False):
+                if along is None:
+                    _scatter(ax, ensemble, rows.of(number), known, (name, colour))
+                else:
+                    draw_curve(ax, curve_of(ensemble, rows, number, known, along), (name, colour))
+            ax.set_title(rows.names[number], fontsize=9)
+        for ax in axes.flat[count:]:
+            ax.axis("off")
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside upper center", ncols=4)
+        return svg(drawn, "Tasks that were held out: what was learned from, the rest, and the predictions")
+
+
+def running(schema: Schema, rows: Rows) -> int | None:
+    """The place in x of the one number that runs along a task; nothing if there are several, or none, or classes."""
+    if schema.classes:
+        return None
+    spread = np.stack([rows.of(number)[0].std(0) for number in range(min(20, len(rows.names)))])
+    varies = np.flatnonzero((spread > 1e-6).any(0))
+    of = dict(zip(_places(schema), schema.features, strict=True))
+    single = len(varies) == 1 and int(varies[0]) in of and of[int(varies[0])].kind != "category"
+    return int(varies[0]) if single else None
+
+
+def chosen(rows: Rows, number: int, shots: int, seed: int) -> np.ndarray:
+    """The rows of a task to learn from."""
+    return np.random.default_rng([seed, number]).permutation(int(rows.counts[number]))[:shots]
+
+
+class Curve(NamedTuple):
+    """A task along its one running column, in the user's units: all rows, which were learned from, and the prediction
+    on a grid with half the width of its interval, if it has one."""
+
+    task: str
+    columns: tuple[str, str]
+    x: list[float]
+    y: list[float]
+    known: list[int]
+    at: list[float]
+    middle: list[float]
+    half: list[float] | None
+
+
+def curve_of(ensemble: Ensemble, rows: Rows, number: int, known: np.ndarray, along: int, points: int = 120) -> Curve:
+    """What an ensemble makes of a task after learning from some of its rows."""
+    (x, y), schema = rows.of(number), ensemble.schema
+    column = dict(zip(_places(schema), schema.features, strict=True))[along]
+    grid = np.repeat(x[:1], points, axis=0)
+    grid[:, along] = np.linspace(x[:, along].min(), x[:, along].max(), points)
+    mean, spread = ensemble.adapted(x[known], y[known]).predict(grid)
+    half = None
+    if ensemble.calibration is not None:
+        half = (ensemble.calibration.half(spread, len(known), LEVEL)[:, 0] * schema.target.scale).tolist()
+    return Curve(
+        rows.names[number], (column.name, schema.target.name), column.decode(x[:, along]).tolist(),
+        schema.target.decode(y[:, 0]).tolist(), known.tolist(), column.decode(grid[:, along]).tolist(),
+        schema.target.decode(mean[:, 0]).tolist(), half,
+    )  # fmt: skip
+
+
+def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
+    """Draws a curve with its name and colour."""
+    (name, colour), middle = look, np.asarray(curve.middle)
+    ax.plot(curve.x, curve.y, ".", color="#adb5bd", ms=4, label="not seen")
+    ax.plot(curve.at, middle, color=colour, linewidth=1.6, label=name)
+    if curve.half is not None:
+        low, high = middle - curve.half, middle + curve.half
+        ax.fill_between(curve.at, low, high, color=colour, alpha=0.15, linewidth=0, label="90 % interval")
+    ax.plot(*np.asarray([(curve.x[n], curve.y[n]) for n in curve.known]).T, "ko", ms=4, label="learned from")
+    ax.set(xlabel=curve.columns[0], ylabel=curve.columns[1])
+
+
+def _scatter(ax: Any, ensemble: Ensemble, task: Any, known: np.ndarray, look: tuple[str, str]) -> None:
+    (x, y), schema, (name, colour) = task, ensemble.schema, look
+    rest = np.setdiff1d(np.arange(len(x)), known)
+    mean, _ = ensemble.adapted(x[known], y[known]).predict(x[rest])
+    if schema.classes:
+        right = mean.argmax(1) == y[rest]
+        ax.bar([name], [100 * right.mean()], color=colour, label=name)
+        ax.set(ylabel="accuracy in %", ylim=(0, 102))
+        return
+    true, told = schema.target.decode(y[rest, 0]), schema.target.decode(mean[:, 0])
+    ax.plot(true, told, ".", color=colour, ms=4, label=name)
+    ends = [min(true.min(), told.min()), max(true.max(), told.max())]
+    ax.plot(ends, ends, color="#adb5bd", linewidth=1, label="right")
+    ax.set(xlabel=f"{schema.target.name}, true", ylabel="predicted")
+
+
+def _places(schema: Schema) -> list[int]:
+    return [int(place) for place in np.cumsum([0, *(column.width for column in schema.features[:-1])])]

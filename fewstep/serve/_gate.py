@@ -1,0 +1,105 @@
+"""Who may come in: by the name it calls the service, the web page that asks, and the token it has.
+
+A web page of anybody can make a browser send requests to an address that only this machine reaches. It cannot choose
+two things that the browser tells: the name that was asked for (Host), even when that name is made to point here, and
+the page that asks (Origin).
+"""
+
+import hmac
+import ipaddress
+from collections.abc import Sequence
+
+from fewstep.serve._refusal import Headers, Refusal
+from fewstep.serve._wire import Scope, header
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Gate:
+    """The checks that come before anything of a request is read."""
+
+    def __init__(self, *, token: str | None = None, cors: Sequence[str] = (), hosts: Sequence[str] = ()):
+        self.has_token = token is not None
+        self._token = b"" if token is None else b"Bearer " + token.encode()
+        self._origins = {origin.encode() for origin in cors}
+        self._named = tuple(hosts)
+        self._hosts: dict[bytes, str] | None = None
+        self.bind("127.0.0.1")
+
+    @property
+    def answers_others(self) -> bool:
+        """Whether pages of other origins may ask."""
+        return bool(self._origins)
+
+    def bind(self, address: str) -> None:
+        """Says where the service listens. Beyond this machine any name will do, unless some were given: which names
+        lead there is not known here."""
+        if not is_loopback(address) and not self._named:
+            self._hosts = None
+            return
+        own = f"[{address}]" if ":" in address else address
+        names = dict.fromkeys([*_LOOPBACK, own, *self._named])
+        self._hosts = {name.lower().encode(): name for name in names}
+
+    def check(self, scope: Scope) -> None:
+        """Refuses a request that is for another host, or that a page of another origin sends to change something."""
+        host = header(scope, b"host") or b""
+        if self._hosts is not None and _without_port(host) not in self._hosts:
+            raise self._misdirected(host)
+        if scope["method"] not in ("POST", "DELETE"):
+            return
+        origin = header(scope, b"origin")
+        if origin is not None and origin.partition(b"://")[2] != host and origin not in self._origins:
+            raise _foreign(origin, host)
+
+    def check_token(self, scope: Scope) -> None:
+        """Refuses who does not have the token."""
+        if not self.has_token:
+            return
+        given = header(scope, b"authorization") or b""
+        if not hmac.compare_digest(given, self._token):  # takes as long whatever was given
+            told = "This service needs a token. Send the header  Authorization: Bearer TOKEN."
+            raise Refusal(401, "no_token", told, [(b"www-authenticate", b"Bearer")])
+
+    def allowed_origin(self, scope: Scope) -> Headers:
+        """What tells a browser that a page of another origin may read the answer."""
+        origin = header(scope, b"origin")
+        if origin is None or origin not in self._origins:
+            return ()
+        return (
+            (b"access-control-allow-origin", origin),
+            (b"vary", b"origin"),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+        )
+
+    def _misdirected(self, host: bytes) -> Refusal:
+        name, known = _told(_without_port(host)), ", ".join((self._hosts or {}).values())
+        return Refusal(
+            421, "wrong_host",
+            f"The request is for the host {name!r}, and this service answers only for {known}: else any web page could "
+            f"ask it under a name of its own. If that name is yours, start it with  fewstep serve --allow-host NAME.",
+        )  # fmt: skip
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def _without_port(host: bytes) -> bytes:
+    name, colon, port = host.rpartition(b":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def _foreign(origin: bytes, host: bytes) -> Refusal:
+    return Refusal(
+        403, "wrong_origin",
+        f"A web page of {_told(origin)!r} asks, and this service is {_told(host)!r}. If that page may use it, start it "
+        "with  fewstep serve --cors ORIGIN.",
+    )  # fmt: skip
+
+
+def _told(value: bytes) -> str:
+    return value[:80].decode(errors="replace")

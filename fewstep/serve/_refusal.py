@@ -1,0 +1,44 @@
+"""A request that is not granted: a status, a code for programs, and a message for people."""
+
+from collections.abc import Sequence
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Refusal(Exception):
+    """Becomes `{"error": {"code", "message"}}` with its status."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Headers = ()):
+        super().__init__(message)
+        self.status, self.code, self.message, self.headers = status, code, message, list(headers)
+
+
+def invalid(code: str, message: str) -> Refusal:
+    """What was asked cannot be done as it is."""
+    return Refusal(422, code, message)
+
+
+def not_found(code: str, message: str) -> Refusal:
+    """What was asked for is not here."""
+    return Refusal(404, code, message)
+
+
+def overloaded(message: str) -> Refusal:
+    """Too much at once; the same request may be sent again in a moment."""
+    return Refusal(429, "too_many_requests", message, [(b"retry-after", b"1")])
+
+
+def unavailable(code: str, message: str) -> Refusal:
+    """Not now: starting, stopping, or out of time."""
+    return Refusal(503, code, message, [(b"retry-after", b"1")])
+
+
+def slow_body(seconds: float) -> Refusal:
+    """The time was over before the request had arrived."""
+    told = f"The body took longer than {seconds:g} s to arrive. Send it again."
+    return Refusal(503, "slow_body", told, [(b"retry-after", b"1"), (b"connection", b"close")])
+
+
+def too_late(seconds: float) -> Refusal:
+    """The time was over before there was an answer."""
+    return unavailable("out_of_time", f"The answer took longer than {seconds:g} s. Send the request again in a moment.")

@@ -1,0 +1,103 @@
+"""The view of trainings: the runs of a folder, and their logs as they grow."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from fewstep._disk import LOCK
+from fewstep._errors import FewstepError
+from fewstep.runs import open_run
+from fewstep.runs.run import Run
+from fewstep.serve._refusal import not_found
+
+_LOCKS = Path("/proc/locks")
+_FRESH = 30.0  # seconds since a training has written that still count as training, where locks cannot be seen
+_TAIL = 4096  # bytes: enough for the last row
+_MOST = 1000
+
+
+def list_runs(folder: Path | None) -> list[dict[str, Any]]:
+    """The runs of a folder, by name."""
+    held = _held()
+    return [_told(run, held) for run in _runs(folder).values()]
+
+
+def read_log(folder: Path | None, name: str, after: int) -> dict[str, Any]:
+    """The rows of a run's log after a step."""
+    run = _runs(folder, name).get(name)
+    if run is None:
+        raise not_found(
+            "unknown_run", f"There is no run {name[:80]!r} in the folder that is served. GET /v1/runs lists them."
+        )
+    rows = [row for row in run.log() if int(row[0]) > after]
+    return {"name": name, "rows": [_row(row) for row in rows]}
+
+
+def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
+    """Runs by their folder's name. A name is looked up among those found, and never made into a path."""
+    found: dict[str, Run] = {}
+    if folder is None or not folder.is_dir():
+        return found
+    for path in sorted(folder.iterdir())[:_MOST]:
+        if (only is None or path.name == only) and (path / "config.json").is_file():
+            try:
+                found[path.name] = open_run(path)
+            except FewstepError:  # a run of another version: not ours to show
+                continue
+    return found
+
+
+def _told(run: Run, held: set[int] | None) -> dict[str, Any]:
+    step, experiment = _last_step(run.metrics), run.experiment
+    metric = "error rate" if experiment.has_images else "mse"
+    return {
+        "name": run.path.name, "rule": experiment.method, "tasks": experiment.tasks.partition(":")[0], "step": step,
+        "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, held), "metric": metric,
+    }  # fmt: skip
+
+
+def _is_training(run: Run, held: set[int] | None) -> bool:
+    """Whether a process holds the run, however seldom it writes; or, where that cannot be seen, has written lately."""
+    try:
+        if held is not None:
+            return (run.path / LOCK).stat().st_ino in held
+        return time.time() - run.metrics.stat().st_mtime < _FRESH
+    except OSError:
+        return False
+
+
+def _held() -> set[int] | None:
+    """The files that are locked, by their numbers; nothing where the system does not list them. They are read there: to
+    try a lock would take it for a moment, in which a training that starts is turned away."""
+    try:
+        lines = [line.split() for line in _LOCKS.read_text().splitlines()]
+    except OSError:
+        return None
+    return {int(words[5].rpartition(":")[2]) for words in lines if words[1:2] == ["FLOCK"] and len(words) == 8}
+
+
+def _last_step(metrics: Path) -> int:
+    """The step of the last whole row, read from the end: a list of runs must not read all logs."""
+    try:
+        with metrics.open("rb") as file:
+            file.seek(max(0, metrics.stat().st_size - _TAIL))
+            rows = list(csv.reader(io.StringIO(file.read().decode(errors="replace"))))
+    except OSError:
+        return 0
+    steps = [int(row[0]) for row in rows if len(row) == 5 and row[0].isdigit()]
+    return steps[-1] if steps else 0
+
+
+def _row(row: list[str]) -> dict[str, Any]:
+    return {"step": int(row[0]), "seed": int(row[1]), "loss": _number(row[2]), "validation": _number(row[4])}
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, int | float) and abs(value) < float("inf") else None

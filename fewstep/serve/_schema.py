@@ -1,0 +1,155 @@
+"""What requests and answers look like: they are decoded, checked and described by these."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+# Rows of numbers: points, or images of up to three axes. Spelt out, so that nothing nested deeper is ever built.
+Row = list[float | list[float | list[float]]]
+Rows = Annotated[
+    list[float | Row], Meta(description="One entry a row: a number, a list of numbers, or an image as nested lists.")
+]
+Text = Annotated[str, Meta(max_length=200)]
+Names = Annotated[list[Text | int], Meta(description="The class of each image.")]
+Pictures = Annotated[list[str], Meta(description="Images in base64: PNG, or a data URL of one.")]
+Columns = Annotated[
+    dict[str, list[float | Text | None]], Meta(description="Of a table's model: the columns by name, one cell a row.")
+]
+Steps = Annotated[int, Meta(ge=0, le=1_000_000, description="Gradient steps; as in training if left out.")]
+Pace = Annotated[float, Meta(ge=0.1, le=10, description="Multiplies the step size.")]
+Seed = Annotated[int, Meta(ge=0, lt=2**31, description="Seed of the masks.")]
+Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Draws of the masks; 1 if left out.")]
+
+
+class Support(msgspec.Struct, forbid_unknown_fields=True):
+    """The known examples of a task."""
+
+    x: Rows | None = None
+    y: Rows | None = None
+    images: Pictures | None = None
+    labels: Names | None = None
+    columns: Columns | None = None
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True):
+    """Where to predict."""
+
+    x: Rows | None = None
+    images: Pictures | None = None
+    columns: Columns | None = None
+
+
+class Adapt(msgspec.Struct, forbid_unknown_fields=True):
+    """Learn a task."""
+
+    support: Support
+    steps: Steps | None = None
+    pace: Pace = 1.0
+    seed: Seed = 0
+    samples: Samples | None = None
+    detail: bool = False
+
+
+class Predict(msgspec.Struct, forbid_unknown_fields=True):
+    """Predict with an adapter, or from a support set sent along."""
+
+    query: Query
+    adapter: Text | None = None
+    support: Support | None = None
+    steps: Steps | None = None
+    pace: Pace | None = None
+    seed: Seed | None = None
+    samples: Samples | None = None
+    detail: bool = False
+
+
+class DrawTask(msgspec.Struct, forbid_unknown_fields=True):
+    """Ask for a random task that training never saw."""
+
+    seed: Seed = 0
+    shots: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
+class Layer(msgspec.Struct):
+    """What adapting did to a layer."""
+
+    name: str
+    moved: Annotated[float, Meta(description="Change of its weights: root mean square, relative to the weights'.")]
+    mask: Annotated[list[float] | None, Meta(description="How much each unit may move, mean over samples.")] = None
+
+
+class Detail(msgspec.Struct):
+    """What adapting did to each layer."""
+
+    layers: list[Layer]
+
+
+class Adapted(msgspec.Struct):
+    """A task was learned."""
+
+    adapter: str
+    expires_in: Annotated[float, Meta(description="Seconds that the adapter lives without being used.")]
+    loss_before: float
+    loss_after: float
+    milliseconds: float
+    classes: list[str] | None = None
+    detail: Detail | None = None
+
+
+class Predicted(msgspec.Struct):
+    """Predictions, one row for each row asked."""
+
+    y: list[list[float]]
+    loss_before: float
+    loss_after: float
+    milliseconds: float
+    low: list[list[float]] | None = None
+    high: list[list[float]] | None = None
+    probabilities: list[list[float]] | None = None
+    classes: list[str] | None = None
+    detail: Detail | None = None
+
+
+class Curve(msgspec.Struct):
+    """A curve to draw: y over x."""
+
+    x: list[float]
+    y: list[float]
+
+
+class Points(msgspec.Struct, omit_defaults=True):
+    """Points of a curve, or images with their classes."""
+
+    x: list[list[float]] | None = None
+    y: list[list[float]] | None = None
+    images: list[str] | None = None
+    labels: list[str] | None = None
+
+
+class Drawn(msgspec.Struct, omit_defaults=True):
+    """A random task: of a curve with the curve itself, of images with others to recognise."""
+
+    support: Points
+    curve: Curve | None = None
+    query: Points | None = None
+
+
+class Trouble(msgspec.Struct):
+    """Why not."""
+
+    code: str
+    message: str
+
+
+class Failure(msgspec.Struct):
+    """The answer to every request that is not granted."""
+
+    error: Trouble
+
+
+def schemas() -> dict[str, Any]:
+    """The JSON schema of each, by name."""
+    kinds = [Adapt, Predict, DrawTask, Adapted, Predicted, Drawn, Failure]
+    _, made = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return dict(made)

@@ -1,0 +1,149 @@
+"""A small client: the service's routes as functions of the same names. Needs nothing beside Python."""
+
+import base64
+import http.client
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+
+class ServiceError(Exception):
+    """What the service refused: `status`, `code` and its message."""
+
+    def __init__(self, status: int, code: str, message: str):
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class Client:
+    """Talks to a service that `fewstep serve` started; one connection, kept open. For one thread at a time.
+
+    Example::
+
+        client = Client("http://127.0.0.1:8000")
+        adapted = client.adapt("sine", x=[[0.5], [1.0]], y=[[1.0], [1.5]])
+        client.predict("sine", adapter=adapted["adapter"], x=[[0.7]])["y"]
+    """
+
+    def __init__(self, url: str = "http://127.0.0.1:8000", *, token: str | None = None, seconds: float = 30.0):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of a service. Give one such as http://127.0.0.1:8000.")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=seconds)
+        self._head = {"authorization": f"Bearer {token}"} if token else {}
+        self._base = parts.path.rstrip("/")
+
+    def models(self) -> list[dict[str, Any]]:
+        """All models."""
+        return self._ask("GET", "/v1/models")["models"]
+
+    def model(self, name: str) -> dict[str, Any]:
+        """What a model tells of itself."""
+        return self._ask("GET", f"/v1/models/{_part(name)}")
+
+    def adapt(self, name: str, **given: Any) -> dict[str, Any]:
+        """Learns a task: `x` and `y`, or `images` (files or PNG bytes) and `labels`, or `columns`; `steps`, `pace`,
+        `seed`, `samples`, `detail` as they are."""
+        return self._ask("POST", f"/v1/models/{_part(name)}/adapt", _with_support(given))
+
+    def predict(self, name: str, *, query: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+        """Predicts at `query` with an `adapter`, or with a support set given as to `adapt`. With an adapter, `x`,
+        `images` or `columns` may stand for the query itself."""
+        if query is None:
+            query = {key: given.pop(key) for key in ("x", "images", "columns") if key in given}
+        body = given if "adapter" in given else _with_support(given)
+        return self._ask("POST", f"/v1/models/{_part(name)}/predict", {**body, "query": _readied(query)})
+
+    def forget(self, name: str, adapter: str) -> None:
+        """Drops an adapter."""
+        self._ask("DELETE", f"/v1/models/{_part(name)}/adapters/{_part(adapter)}")
+
+    def task(self, name: str, *, seed: int = 0, shots: int | None = None) -> dict[str, Any]:
+        """A random task that training never saw."""
+        return self._ask("POST", f"/v1/models/{_part(name)}/task", {"seed": seed, "shots": shots})
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *why: Any) -> None:
+        self.close()
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
+        head = self._head | ({"content-type": "application/json"} if content else {})
+        try:
+            answer = self._answer(method, self._base + path, content, head)
+            raw = answer.read()
+        except BaseException:  # such as a timeout: what comes on this connection later answers nothing any more
+            self._connection.close()
+            raise
+        return _told(answer, raw)
+
+    def _answer(self, *request: Any) -> http.client.HTTPResponse:
+        """Sends a request, once more if the connection was idle for long and has been closed at the other end."""
+        try:
+            return self._answer_once(*request)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            self._connection.close()
+            return self._answer_once(*request)
+
+    def _answer_once(self, *request: Any) -> http.client.HTTPResponse:
+        try:
+            self._connection.request(*request)
+        except (ConnectionResetError, BrokenPipeError):
+            if self._connection.sock is None:
+                raise
+            # A body that is too large is refused before it is read: then the answer is there already.
+        return self._connection.getresponse()
+
+
+def _told(answer: http.client.HTTPResponse, raw: bytes) -> Any:
+    """What an answer says. Raises `ServiceError` if it is a refusal, or is not of this service."""
+    try:
+        told = json.loads(raw) if raw else None
+    except ValueError:
+        text = raw[:200].decode(errors="replace")
+        why = f"The answer {answer.status} is not JSON: {text!r}. Is this the address of a fewstep service?"
+        raise ServiceError(answer.status, "not_json", why) from None
+    if answer.status < 400:
+        return told
+    error = told.get("error") if isinstance(told, dict) else None
+    error = error if isinstance(error, dict) else {}
+    raise ServiceError(answer.status, error.get("code", ""), error.get("message", answer.reason))
+
+
+_SUPPORT = ("x", "y", "images", "labels", "columns")
+
+
+def _with_support(given: dict[str, Any]) -> dict[str, Any]:
+    support = {key: given[key] for key in _SUPPORT if key in given}
+    rest = {key: value for key, value in given.items() if key not in _SUPPORT}
+    return {**rest, "support": _readied(support)} if support else rest
+
+
+def _readied(part: dict[str, Any]) -> dict[str, Any]:
+    return part | {"images": [_image(image) for image in part["images"]]} if part.get("images") is not None else part
+
+
+def _image(image: bytes | str | Path) -> str:
+    """A PNG file, its bytes, or base64 as it is."""
+    if isinstance(image, Path):
+        image = image.read_bytes()
+    return base64.b64encode(image).decode() if isinstance(image, bytes) else image
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"A {type(value).__name__} cannot be sent. Send numbers, text or lists of them.")
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")

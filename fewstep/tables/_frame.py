@@ -1,0 +1,143 @@
+"""Tables as they come: from a CSV or Parquet file, a data frame, or a dict of arrays."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewstep._errors import FewstepError, unknown
+
+LARGEST = 1 << 30  # bytes of a CSV file: its cells are held as text while it is read
+_LIMIT = 1 << 20  # of one cell
+
+
+class Frame(NamedTuple):
+    """Columns by name, each an array of text, numbers or dates; `lines` says where in a file each row stands."""
+
+    name: str
+    columns: dict[str, np.ndarray]
+    lines: np.ndarray | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> np.ndarray:
+        """One column. Raises `FewstepError` if it is not there."""
+        if name not in self.columns:
+            raise unknown(f"column of {self.name}", name, self.columns)
+        return self.columns[name]
+
+    def where(self, row: int) -> str:
+        """A row as a user finds it again."""
+        return f"Row {row + 1} of {self.name}" if self.lines is None else f"Line {self.lines[row]} of {self.name}"
+
+    def only(self, rows: np.ndarray) -> "Frame":
+        """These rows."""
+        lines = None if self.lines is None else self.lines[rows]
+        return Frame(self.name, {name: column[rows] for name, column in self.columns.items()}, lines)
+
+
+def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
+    """The columns that are wanted, all by default, of a path, a data frame (pandas, polars) or a dict of arrays."""
+    if isinstance(source, Frame):
+        return source
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        return _parquet(path, wanted) if path.suffix in (".parquet", ".pq") else _csv(path, wanted)
+    if isinstance(source, Mapping):
+        return _checked("the table", list(source), lambda name: source[name], wanted)
+    if hasattr(source, "columns"):
+        return _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
+    raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
+
+
+def _checked(name: str, names: list[Any], get: Any, wanted: Sequence[str] | None) -> Frame:
+    _check_names(name, [str(n) for n in names])
+    original = {str(n): n for n in names}
+    for asked in wanted or ():
+        if asked not in original:
+            raise unknown(f"column of {name}", asked, original)
+    columns = {n: np.asarray(get(original[n])) for n in (wanted or original)}
+    sizes = {n: len(column) for n, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise FewstepError(f"The columns of {name} have unequal lengths: {sizes}. Each row needs a cell of each.")
+    return _not_empty(Frame(name, columns))
+
+
+def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
+    try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise FewstepError(
+                f"{path} has {size / 2**30:.1f} GB, and a CSV file is read up to {LARGEST / 2**30:.0f} GB. Keep only "
+                "the columns that you need, or save it as Parquet, of which only these are read."
+            )
+        csv.field_size_limit(_LIMIT)
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return _lines(path, csv.reader(file), wanted)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else _reason(error)
+        raise FewstepError(f"Cannot read {path}: {reason}.") from None
+
+
+def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
+    names = [cell.strip() for cell in next(reader, [])]
+    _check_names(str(path), names)
+    for asked in wanted or ():
+        if asked not in names:
+            raise unknown(f"column of {path}", asked, names)
+    taken = [names.index(name) for name in wanted] if wanted else list(range(len(names)))
+    rows, lines = [], []
+    for line in reader:
+        if not any(cell.strip() for cell in line):
+            continue
+        if len(line) != len(names):
+            raise FewstepError(
+                f"Line {reader.line_num} of {path} has {len(line)} cells, the first line {len(names)}. Every line "
+                "needs one for each column; text with a comma in it stands in quotes."
+            )
+        rows.append([line[number].strip() for number in taken])
+        lines.append(reader.line_num)
+    columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(taken)}
+    return _not_empty(Frame(str(path), columns, np.asarray(lines)))
+
+
+def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise FewstepError(f"Reading {path} needs pyarrow: pip install 'fewstep[tables]'. Or save it as CSV.") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            _check_names(str(path), names)
+            for asked in wanted or ():
+                if asked not in names:
+                    raise unknown(f"column of {path}", asked, names)
+            table = file.read(columns=list(wanted) if wanted else None)
+    except (OSError, arrow.ArrowException) as error:
+        raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None
+    # Categories that are stored by number would lose their empty cells on the way to NumPy.
+    plain = lambda column: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
+    return _not_empty(Frame(str(path), {n: plain(table[n]).to_numpy() for n in (wanted or names)}))
+
+
+def _check_names(of: str, names: list[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise FewstepError(f"{of} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
+    if not names or "" in names:
+        raise FewstepError(f"The first line of {of} must name every column. It is: {', '.join(names) or 'empty'}.")
+
+
+def _not_empty(frame: Frame) -> Frame:
+    if not frame.rows:
+        raise FewstepError(f"{frame.name} has no rows. A table needs at least one below its names.")
+    return frame
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error).splitlines()[0]).rstrip(".")

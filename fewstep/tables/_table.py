@@ -1,0 +1,148 @@
+"""A table by task: rows one task after the other, and which tasks are for training, validation and test."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+from fewstep.tables._column import Missing, empty_cells, read_cells
+from fewstep.tables._frame import Frame
+from fewstep.tables._schema import Schema, learn_schema
+
+SPLITS = ("train", "validation", "test")
+Split = Mapping[str, Sequence[str]]
+
+
+class Rows(NamedTuple):
+    """Encoded rows, task after task: task n, called `names[n]`, is `x[starts[n] : starts[n] + counts[n]]`."""
+
+    x: np.ndarray
+    y: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    names: tuple[str, ...]
+
+    def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """x and y of one task."""
+        rows = slice(self.starts[number], self.starts[number] + self.counts[number])
+        return self.x[rows], self.y[rows]
+
+
+class Table(NamedTuple):
+    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out."""
+
+    schema: Schema
+    split: dict[str, tuple[str, ...]]
+    parts: dict[str, Rows]
+    note: str = ""
+
+
+class Asked(NamedTuple):
+    """What a user says of a table: which columns have which role, and what to do about missing cells."""
+
+    task: str | None
+    x: tuple[str, ...]
+    y: str
+    classify: bool | None = None
+    missing: Missing = "refuse"
+
+
+def make_table(
+    frame: Frame,
+    asked: Asked,
+    *,
+    split: Split | None = None,
+    split_seed: int = 0,
+    schema: Schema | None = None,
+) -> Table:
+    """Splits a table by task, learns its schema from the training tasks, and encodes all of it.
+
+    A split or schema that is given stays as it is: it is that of the run which was begun with it.
+    """
+    frame, note = _with_target(frame, asked)
+    names = task_names(frame, asked.task)
+    split = _known(split, frame, names) if split else split_tasks(names, split_seed)
+    training = np.isin(names, np.asarray(split["train"], object))
+    schema = schema or learn_schema(frame, np.flatnonzero(training), **asked._asdict())
+    parts = {}
+    for part, tasks in split.items():
+        rows = np.flatnonzero(np.isin(names, np.asarray(tasks, object)))
+        parts[part] = encode(schema, frame.only(rows), names[rows])
+    return Table(schema, {part: tuple(tasks) for part, tasks in split.items()}, parts, note)
+
+
+def encode(schema: Schema, frame: Frame, names: np.ndarray) -> Rows:
+    """The rows of a table as numbers, sorted by task; categories that training never saw are none of the known."""
+    order = np.argsort(names, kind="stable")
+    frame, names = frame.only(order), names[order]
+    tasks, starts, counts = np.unique(names.astype(str), return_index=True, return_counts=True)
+    x, y = schema.x(frame, strict=False), schema.y(frame)
+    return Rows(x, y, starts.astype(np.int32), counts.astype(np.int32), tuple(tasks.tolist()))
+
+
+def task_names(frame: Frame, task: str | None) -> np.ndarray:
+    """The task that each row belongs to, as text; without a column, all to one."""
+    if task is None:
+        return np.full(frame.rows, "all", object)
+    cells = read_cells(frame, task, "category")
+    if (empty := empty_cells(cells)).any():
+        raise FewstepError(
+            f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the column {task!r}, which names the task; "
+            f"{int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out."
+        )
+    return cells.values
+
+
+def split_tasks(names: Any, seed: int, parts: tuple[float, float] = (0.15, 0.2)) -> dict[str, tuple[str, ...]]:
+    """Tasks drawn into training, validation and test; the parts are those of validation and test, never a row's."""
+    tasks = sorted(set(np.asarray(names, object).tolist()))
+    held = [max(1, round(part * len(tasks))) for part in parts]
+    if len(tasks) - sum(held) < 2:
+        raise FewstepError(
+            f"The table has {len(tasks)} tasks ({', '.join(map(str, tasks[:5]))}). Learning to learn takes at least 4: "
+            "two to learn from, one to stop by and one to be judged on. Is it the right column that names the task?"
+        )
+    drawn = [tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))]
+    cuts = np.cumsum([len(tasks) - sum(held), *held])
+    return {
+        part: tuple(sorted(drawn[begin:end])) for part, begin, end in zip(SPLITS, [0, *cuts[:-1]], cuts, strict=True)
+    }
+
+
+def check_sizes(rows: Rows, shots: int, part: str) -> None:
+    """Raises when a task has too few rows to learn from so many and be judged on one more."""
+    small = [(int(count), name) for count, name in zip(rows.counts, rows.names, strict=True) if count < shots + 1]
+    if small:
+        count, name = min(small)
+        raise FewstepError(
+            f"{len(small)} of the {len(rows.names)} {part} tasks have fewer than {shots + 1} rows, {shots} to learn "
+            f"from (--shots) and one to be judged on: {name!r} has {count}. Use --shots {max(count - 1, 1)}, or leave "
+            "these tasks out of the table."
+        )
+
+
+def _with_target(frame: Frame, asked: Asked) -> tuple[Frame, str]:
+    """The table without the rows that have no target, where missing cells are filled, and how many these are; else they
+    are refused."""
+    cells = read_cells(frame, asked.y, "category" if asked.classify else None)
+    empty = empty_cells(cells)
+    if not empty.any():
+        return frame, ""
+    if asked.missing == "refuse" or empty.all():
+        raise FewstepError(
+            f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the target {asked.y!r}; {int(empty.sum())} "
+            f"of {frame.rows} rows lack it. Leave these rows out, or let --missing mean do so."
+        )
+    note = f"{int(empty.sum())} of {frame.rows} rows of {frame.name} have no {asked.y} and are left out."
+    return frame.only(np.flatnonzero(~empty)), note
+
+
+def _known(split: Split, frame: Frame, names: np.ndarray) -> dict[str, tuple[str, ...]]:
+    there = set(names.tolist())
+    if gone := [name for part in split.values() for name in part if name not in there]:
+        raise FewstepError(
+            f"{frame.name} no longer has the task {gone[0]!r} that the run was made with ({len(gone)} are gone). Bring "
+            "the table back as it was, or train a new run."
+        )
+    return {part: tuple(tasks) for part, tasks in split.items()}

@@ -1,0 +1,93 @@
+"""What the tests of the service share: small runs, services in a thread on loopback, and raw requests."""
+
+import dataclasses
+import http.client
+import json
+import socket
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from fewstep._train import Row, first_state
+from fewstep.runs import Experiment, create_run
+from fewstep.serve._app import Service
+from fewstep.serve._limits import Limits
+from fewstep.serve._log import Log
+from fewstep.serve._models import load_models
+from fewstep.serve._server import background
+
+SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
+
+
+def begun(folder: Path, rule: str, **options: Any) -> Path:
+    """A run that was begun: its first weights. To train it would take longer, and the service cares for neither."""
+    options = {"tasks": "sinusoid", "hidden": (6,), "start": "he", "inner_lr": 0.02, "steps": 40} | options
+    run = create_run(folder / rule, Experiment(rule, **options))
+    built = run.build()
+    run.save(first_state(built.learner, built.optimiser, run.seeds))
+    run.cut_log(0)
+    run.append([Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)])
+    return run.path
+
+
+@contextmanager
+def service(paths: Any, **options: Any) -> Any:
+    """A running service: its address and itself. Options that are limits are limits."""
+    names = {field.name for field in dataclasses.fields(Limits)}
+    # Time enough to compile on a machine that is busy with other tests.
+    limits = Limits(**{"seconds": 120.0, **{name: value for name, value in options.items() if name in names}})
+    others = {"most": 4, "log": Log("problems")} | {name: value for name, value in options.items() if name not in names}
+    loaded = load_models(paths, limits)
+    made = Service(loaded, limits, **others)
+    with background(made) as url:
+        yield url, made
+
+
+def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
+    """Status, content and headers of an answer; a body that is not bytes is sent as JSON."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=150)
+    content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    head = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, content, head)
+    answer = connection.getresponse()
+    raw = answer.read()
+    connection.close()
+    told = {name.lower(): value for name, value in answer.getheaders()}
+    return answer.status, json.loads(raw) if "json" in told.get("content-type", "") else raw.decode(), told
+
+
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Waits for something to be true, however busy the machine is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def begin(url: str, path: str, body: bytes = b"", *, length: int | None = None) -> socket.socket:
+    """A connection on which a request was begun: its head, and some of its body."""
+    parts = urlsplit(url)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=60)
+    head = f"POST {path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\n"
+    connection.sendall(f"{head}content-length: {len(body) if length is None else length}\r\n\r\n".encode() + body)
+    return connection
+
+
+def raw(url: str, content: bytes, *, seconds: float = 20.0) -> bytes:
+    """What comes back for bytes as they are."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=seconds) as connection:
+        connection.sendall(content)
+        return connection.recv(65536)
+
+
+def sine(seed: int, points: int = 10) -> dict[str, Any]:
+    """A support set of a random wave."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-5, 5, (points, 1))
+    return {"x": x.tolist(), "y": (rng.uniform(0.1, 5) * np.sin(x + rng.uniform(0, 3))).tolist()}
