@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fewstep import bench
 from fewstep.reproduce import (
     HEAD,
     STUDIES,
     UNFINISHED,
     Scale,
     cost_table,
+    curves,
     layerwise,
     table_rows,
     unfinished_rows,
@@ -26,7 +28,8 @@ from fewstep.reproduce import (
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproductions.md", ROOT / "docs" / "universality.md")
+_DOCS = ("reproductions", "universality", "your-data", "speed")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _DOCS))
 
 
 def take(folder: Path) -> None:
@@ -36,15 +39,33 @@ def take(folder: Path) -> None:
         _check_layerwise(folder, result)
     elif result["name"] == universality.NAME:
         _check_universality(folder, result)
+    elif result["name"] == curves.NAME:
+        _check_curves(folder, result)
+    elif result["name"] == bench.NAME:
+        _check_bench(folder, result)
     else:
         _check(folder, result)
     home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(folder / "figures", new)
+    if result["name"] in STUDIES and STUDIES[result["name"]].by_row and (home / "result.json").exists():
+        _keep_other_rows(home, new, result)
     result["report"] = None  # it is made again by the command
     (new / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     shutil.rmtree(home, ignore_errors=True)
     new.rename(home)
+
+
+def _keep_other_rows(home: Path, new: Path, result: dict[str, Any]) -> None:
+    """Keeps the published rows that were trained in another folder, each with its own command, and their figures."""
+    before, here = json.loads((home / "result.json").read_text()), {row["cell"] for row in result["rows"]}
+    kept = [row for row in before["rows"] if row["cell"] not in here]
+    result["rows"] = kept + result["rows"]
+    commits = set(before.get("trained_at_commits", [])) if kept else set()
+    result["trained_at_commits"] = sorted({*result["trained_at_commits"], *commits})
+    for file in home.iterdir() if kept else ():
+        if not (new / file.name).exists() and file.name != "result.json":
+            shutil.copy(file, new / file.name)
 
 
 def _check_layerwise(folder: Path, result: dict[str, Any]) -> None:
@@ -60,6 +81,16 @@ def _check_universality(folder: Path, result: dict[str, Any]) -> None:
     scale = universality.Scale(**result["scale"])
     if scale._replace(targets=tuple(scale.targets)) != universality.Scale():
         raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+
+
+def _check_curves(folder: Path, result: dict[str, Any]) -> None:
+    if curves.Scale(**result["scale"])._replace(only=()) != curves.Scale():
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+
+
+def _check_bench(folder: Path, result: dict[str, Any]) -> None:
+    if result["quick"]:
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is a look only.")
 
 
 def _check(folder: Path, result: dict[str, Any]) -> None:
@@ -82,6 +113,15 @@ def with_tables(page: str) -> str:
             page = _between(page, "layerwise ours", made["ours"])
             page = _between(page, "layerwise real", made.get("real", ""))
             page = _between(page, "layerwise claims", made.get("claims", ""))
+            continue
+        if result["name"] == curves.NAME:
+            text = "\n\n".join(_table(*parts) for parts in curves.tables(result).values())
+            page = _between(page, curves.NAME, text + "\n\n" + _source(result))
+            continue
+        if result["name"] == bench.NAME:
+            text = _table(bench.HEAD, bench.table_rows(result["rows"])) + "\n\n" + " ".join(bench.remarks(result))
+            page = _between(page, bench.NAME, text + "\n\n" + _source(result))
+            page = _between(page, f"{bench.NAME} sweeps", _table(bench.GROWN, bench.grown_rows(result["sweeps"])))
             continue
         if result["name"] == universality.NAME:
             text = _table(universality.HEAD, universality.table_rows(result["rows"]))
@@ -115,9 +155,15 @@ def _source(result: dict[str, Any]) -> str:
         told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
-        f"{told}, {where}, {versions}, commit {str(result['commit'])[:10]}: "
+        f"{told}, {where}, {versions}, commit {_commit(str(result['commit']))}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )
+
+
+def _commit(text: str) -> str:
+    """A commit in ten letters, and whether the tree had changes beside it."""
+    commit, _, changed = text.partition("-")
+    return commit[:10] + (" with changes" if changed else "")
 
 
 def _seeds(seed: int, seeds: int = 1, **rest: Any) -> str:
