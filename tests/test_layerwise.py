@@ -160,6 +160,11 @@ class TestMathematics:
         rough, about = matrix_of(x, centred, sigma, waves, 15)(weight)
         assert np.linalg.norm(rough - exact) < 0.1 * np.linalg.norm(exact)
         assert np.isclose(about, value, rtol=0.1)
+        features = random_features(x @ weight, waves, sigma)
+        psi = (features @ features.T) * (centred @ centred.T)
+        direct = x.T @ (jnp.diag(jnp.sum(psi, 1)) - psi) @ x
+        assert rough.dtype == x.dtype
+        assert np.linalg.norm(rough - direct) < 1e-5 * np.linalg.norm(direct)  # of single precision, and no more
 
     def test_the_spectral_method_ends_at_its_fixed_point(self) -> None:
         x, y = blobs(60)
