@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ())
         raise unknown(kind, text, (*known, "your.py:function"))
     if not Path(path).is_file():
         raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
-    found = getattr(_module(Path(path)), name, None)
+    file = Path(path).resolve()
+    found = getattr(_module(file, file.stat().st_mtime_ns), name, None)
     if not callable(found):
         raise FewstepError(f"{path} has no function {name}. Write one: def {name}{signature}: ...")
     return found
@@ -33,7 +35,9 @@ def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
         raise FewstepError(f"{what} fails with {type(error).__name__}: {first[0]}") from error
 
 
-def _module(path: Path) -> Any:
+@cache
+def _module(path: Path, changed: int) -> Any:
+    """The module of a file, run once as long as the file is the same: run again, its classes would be others."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

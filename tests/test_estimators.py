@@ -52,6 +52,29 @@ class TestRegressor:
         with pytest.raises(FewstepError, match="calibrated at"):
             adapted.predict_interval(rest[["age", "sex"]], level=0.33)
 
+    def test_judged_by_task_it_is_judged_after_it_has_learned(self, fitted):
+        table = lines(6, seed=3)
+        x, y = table[["age", "sex"]], table["size"]
+        assert fitted.score(x, y) < 0.8 < fitted.score(x, y, tasks=table["task"])
+        with pytest.raises(FewstepError, match="has 3 rows, and it takes more than 4"):
+            fitted.score(x.iloc[:3], y.iloc[:3], tasks=table["task"].iloc[:3])
+
+    def test_tasks_are_told_as_they_were_given(self):
+        table = lines()
+        numbers = table["task"].str[1:].astype(int)
+        model = FewShotRegressor("ridge", **SMALL | {"steps": 2}).fit(table[["age"]], table["size"], tasks=numbers)
+        assert set(model.held_out_tasks_) < set(range(10))
+        assert numbers.isin(model.held_out_tasks_).any()
+        with pytest.raises(FewstepError, match="Give the task of each row, such as tasks=table"):
+            model.fit(table[["age"]], table["size"], tasks="task")
+
+    def test_an_array_may_lack_cells_where_the_mean_is_taken(self):
+        table = lines()
+        x = table[["age"]].to_numpy().copy()
+        x[3] = np.nan
+        model = FewShotRegressor("ridge", **SMALL | {"steps": 2}, missing="mean")
+        assert np.isfinite(model.fit(x, table["size"], tasks=table["task"]).predict(x)).all()
+
     def test_a_saved_one_answers_the_same(self, fitted, tmp_path):
         path = fitted.save(tmp_path / "model")
         known = self.new.iloc[:4]

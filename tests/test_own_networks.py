@@ -43,6 +43,22 @@ def test_an_example_learns_a_task(name):
         assert any(layer.skip == "" and layer.width > 2 for layer in network.layers)
 
 
+def test_a_file_with_a_class_trains_and_is_loaded_again(tmp_path, capsys):
+    mine = tmp_path / "mine.py"
+    mine.write_text((NETWORKS / "lstm.py").read_text())
+    train = ("train", "anil", "sinusoid", "--steps", 2, "--network", f"{mine}:make", "--run", tmp_path / "run")
+    assert output(capsys, *train, "--no-report")[0] == 0
+    (tmp_path / "known.csv").write_text("0,0\n1,1\n")
+    (tmp_path / "asked.csv").write_text("2\n")
+    words = ("adapt", tmp_path / "run", "--support", tmp_path / "known.csv", "--query", tmp_path / "asked.csv")
+    assert output(capsys, *words)[0] == 0
+    mine.write_text(mine.read_text().replace("width=24", "width=25"))
+    code, _, said = output(capsys, *words)
+    assert code == 2
+    assert "holds other arrays than the run's network has now" in said
+    assert "Has the file of --network changed?" in said
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

@@ -48,6 +48,52 @@ def csv_of(path, made):
 
 
 class TestReading:
+    def test_what_is_declared_a_category_is_one(self, tmp_path):
+        made = columns() | {"grade": np.arange(len(columns()["who"])) % 3}
+        asked = ASKED._replace(x=("age", "grade"))
+        kinds = lambda frame, asked: [column.kind for column in make_table(frame, asked).schema.features]
+        frame = pandas.DataFrame(made)
+        assert kinds(read(frame), asked) == ["number", "number"]
+        assert kinds(read(frame), asked._replace(categories=("grade",))) == ["number", "category"]
+        typed = frame.assign(grade=frame.grade.astype("category"))
+        typed.to_parquet(tmp_path / "t.PARQUET")
+        assert kinds(read(typed), asked) == kinds(read(tmp_path / "t.PARQUET"), asked) == ["number", "category"]
+        with pytest.raises(FewstepError, match="'sex', which is not in --x"):
+            make_table(read(frame), asked._replace(categories=("sex",)))
+
+    def test_a_row_is_told_as_it_stands_in_the_whole_table(self):
+        made = columns()
+        last = len(made["age"]) - 1
+        made["age"][last] = np.nan
+        for named in (made, pandas.DataFrame(made)):
+            with pytest.raises(FewstepError, match=f"Row {last + 1} of the table .* 1 of {last + 1} rows lack it"):
+                make_table(read(named), ASKED)
+
+    def test_a_column_without_a_name_is_passed_over(self, tmp_path):
+        pandas.DataFrame({"a": [1.0, 2.0]}).to_csv(tmp_path / "t.csv")  # with its index
+        assert list(read(tmp_path / "t.csv").columns) == ["a"]
+
+    def test_times_are_told_in_utc_and_lengths_of_time_in_days(self):
+        told = np.asarray(["2024-01-01T12:00:00Z", "2024-01-01T12:00:00+02:00", "2024-01-01 12:00"], object)
+        days = read_cells(read({"t": told}), "t").values
+        assert np.allclose(days - days[0], [0, -2 / 24, 0])
+        spans = read_cells(read({"t": np.asarray([36, 48], "timedelta64[h]")}), "t")
+        assert (spans.kind, spans.values.tolist()) == ("number", [1.5, 2.0])
+
+    def test_a_value_beyond_all_scales_is_refused(self):
+        made = columns()
+        made["age"][::2] = 1e308
+        made["age"][1::2] = -1e308
+        with pytest.raises(FewstepError, match=r"holds -?1e\+308, too large to be scaled"):
+            make_table(read(made), ASKED)
+
+    def test_a_class_of_a_held_out_task_alone_is_a_class(self):
+        made = columns()
+        split = make_table(read(made), ASKED).split
+        made["kind"] = np.where(made["age"] > 5, "old", "young").astype(object)
+        made["kind"][np.flatnonzero(made["who"] == split["test"][0])[0]] = "rare"
+        assert make_table(read(made), Asked("who", ("age",), "kind")).schema.classes == ("old", "rare", "young")
+
     def test_all_kinds_of_tables_are_the_same(self, tmp_path):
         made = columns()
         csv_of(tmp_path / "t.csv", made)
@@ -65,7 +111,8 @@ class TestReading:
             ("a,b\n1,2\n3\n", "Line 3 of .* has 1 cells, the first line 2"),
             ("a,b\n", "has no rows"),
             ("", "must name every column"),
-            ("a,\n1,2\n", "must name every column"),
+            (",\n1,2\n", "must name every column"),
+            ("a;b\n1;2\n", "has no comma but semicolons"),
         ],
     )
     def test_damaged_files(self, text, said, tmp_path):
@@ -300,7 +347,9 @@ class TestJudging:
         answers = Answers(mean, mean, mean[None], y, np.ones((4, 1, 3)))
         (found,) = error(mean, answers, scale=2.0)
         assert found.mean == pytest.approx(2 * 5**0.5)
-        assert found.interval95 == pytest.approx(1.96 * 16 / 2 / (2 * found.mean))
+        deviation = 16 * (4 / 3) ** 0.5  # of four tasks, of which Student's t has three degrees of freedom
+        assert found.interval95 == pytest.approx(3.18245 * deviation / 2 / (2 * found.mean), rel=1e-5)
+        assert np.isnan(error(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
 
     def test_all_learners_get_the_same_rows(self):
         first, second = learners.mixed(3), learners.gaussian(networks.mlp(3, 1, hidden=(2,)), 3)
@@ -415,6 +464,59 @@ class TestCommands:
         code, _, told = output(capsys, "adapt", run / "run", "--support", run / "s.csv", "--query", run / "q.csv")
         assert code == 2
         assert said in told
+
+    def test_each_of_several_tasks_is_learned_from_its_own_rows(self, run, capsys):
+        one, two = "101,girl,1\n108,girl,3\n115,girl,5\n", "141,girl,1\n148,girl,3\n155,girl,5\n"
+        named = lambda rows, name: "".join(f"{name},{row}\n" for row in rows.split())
+        words = ("adapt", run / "run", "--support", run / "new.csv", "--query", run / "ask.csv", "--json")
+        (run / "new.csv").write_text("who,size,sex,age\n" + named(one, "a") + named(two, "b"))
+        (run / "ask.csv").write_text("who,age,sex\nb,2,girl\na,2,girl\nb,4,girl\n")
+        together = json.loads(output(capsys, *words)[1])["prediction"]
+        alone = []
+        for rows, ages in ((one, (2,)), (two, (2, 4))):
+            (run / "new.csv").write_text("size,sex,age\n" + rows)
+            (run / "ask.csv").write_text("age,sex\n" + "".join(f"{age},girl\n" for age in ages))
+            alone += json.loads(output(capsys, *words)[1])["prediction"]
+        np.testing.assert_allclose(together, [alone[1], alone[0], alone[2]], rtol=1e-6)
+        (run / "new.csv").write_text("who,size,sex,age\n" + named(one, "a") + named(two, "b"))
+        (run / "ask.csv").write_text("age,sex\n2,girl\n")
+        assert "has rows of 2 tasks (a, b), and" in output(capsys, *words)[2]
+        (run / "ask.csv").write_text("who,age,sex\nc,2,girl\n")
+        assert "Line 2 of" in (said := output(capsys, *words)[2])
+        assert "asks about 'c' in the column 'who'" in said
+
+    def test_adapt_writes_nothing_over_its_input(self, run, capsys):
+        (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n")
+        (run / "ask.csv").write_text("age,sex\n2,girl\n")
+        words = ("adapt", run / "run", "--support", run / "new.csv", "--query", run / "ask.csv", "--out")
+        assert "the file of --support, which would be lost" in output(capsys, *words, run / "new.csv")[2]
+        assert "Its ending says what to write: .csv or .npz" in output(capsys, *words, run / "a.parquet")[2]
+        assert output(capsys, *words, run / "made" / "here.csv")[0] == 0
+        assert (run / "made" / "here.csv").read_text().startswith("age,sex,prediction,low,high")
+
+    def test_a_table_that_has_changed_is_refused(self, run, tmp_path, capsys, monkeypatch):
+        before = (run / "t.csv").read_text()
+        made = columns()
+        csv_of(run / "t.csv", made | {"size": 1.8 * made["size"] + 32})
+        for words in (
+            ("eval", run / "run", "--no-baselines"),
+            (*TRAIN, f"table:{run / 't.csv'}", "--run", run / "run"),
+        ):
+            code, _, told = output(capsys, *words)
+            assert code == 2
+            assert "has changed since the run was made" in told
+        more = pandas.concat([pandas.DataFrame(made), pandas.DataFrame(made).assign(who="new")])
+        more.to_csv(run / "t.csv", index=False)  # another task changes nothing for those that are there
+        assert output(capsys, "eval", run / "run", "--no-baselines", "--shots", 4)[0] == 0
+        (run / "t.csv").write_text(before)
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [(("--shots", 0), "--shots is (0,)"), (("--n-tasks", 3), "--n-tasks does not apply"), ((), "")],
+    )
+    def test_eval_refuses_idle_options(self, run, more, said, capsys):
+        code, _, told = output(capsys, "eval", run / "run", "--no-baselines", *more)
+        assert (code, said in told) == (2 if said else 0, True)
 
     def test_a_table_that_lost_a_task_is_refused(self, run, tmp_path, capsys):
         made = columns()

@@ -16,7 +16,8 @@ from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.runs import Model, adapt, ensemble_of, load
 from fewstep.runs.experiment import NO_HINT
-from fewstep.tables._ensemble import Ensemble, learn_from
+from fewstep.tables._answer import answer, rounded
+from fewstep.tables._ensemble import Ensemble
 from fewstep.tasks import batch
 from fewstep.tasks.files import read_query, read_support
 from fewstep.tasks.pictures import read_query_images, read_support_images
@@ -27,7 +28,8 @@ class Adapt:
     """Adapt a run to a new task and predict: x and prediction as CSV, to stdout or a file.
 
     For a run on a table both files are tables (CSV or Parquet) with the columns that it was trained with, the support
-    with the target too; the answer has your columns and units, and an interval. For a run on curves the support is a
+    with the target too; the answer has your columns and units, and an interval. If both have the column that names the
+    task, each task is learned from its own rows. For a run on curves the support is a
     CSV whose last column is y (a first line of names is allowed), or an npz with x and y; the query has the same
     columns without y, or is an npz with x. For a run on images the support is a folder or zip with one folder of images
     a class, and the query an image or a folder of images; the CSV has the class of each.
@@ -63,6 +65,7 @@ class Adapt:
 
     def __call__(self) -> int:
         _show.watch_data(None)
+        self._check_out()
         model = load(self.run)
         for note in model.notes:
             _show.say(note)
@@ -75,6 +78,15 @@ class Adapt:
         elif self.out is None:
             sys.stdout.write(_csv(table))
         return 0
+
+    def _check_out(self) -> None:
+        if self.out is None:
+            return
+        if self.out.suffix not in (".csv", ".npz"):
+            raise FewstepError(f"--out is {self.out}. Its ending says what to write: .csv or .npz.")
+        for name in ("support", "query"):
+            if self.out.resolve() == getattr(self, name).resolve():
+                raise FewstepError(f"--out is {self.out}, the file of --{name}, which would be lost. Choose another.")
 
     def _table(self, model: Model) -> "_Table":
         experiment = model.run.experiment
@@ -89,17 +101,19 @@ class Adapt:
     def _rows(self, model: Model) -> "_Table":
         """A table in and a table out, in the user's columns and units."""
         ensemble = ensemble_of(model)
+        if self.level is not None and ensemble.schema.classes:
+            raise FewstepError("--level does not apply: classes have probabilities, not intervals. Leave it out.")
         known, asked = tables.read(self.support), tables.read(self.query)
-        adapted = learn_from(ensemble, known, steps=self.inner_steps, seed=self.seed)
-        made = adapted.answers(asked, 0.9 if self.level is None else self.level)
+        level = 0.9 if self.level is None else self.level
+        made = answer(ensemble, known, asked, level=level, steps=self.inner_steps, seed=self.seed)
         if not ensemble.schema.classes and "low" not in made:
             _show.say(_without_intervals(ensemble, self.inner_steps))
         if twice := [name for name in made if name in asked.columns]:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
-        told = {name: _plain(column) for name, column in asked.columns.items()} | {
-            name: [_rounded(value) for value in column.tolist()] for name, column in made.items()
-        }
-        return _Table(list(told), [list(row) for row in zip(*told.values(), strict=True)], told)
+        theirs = {name: _plain(column) for name, column in asked.columns.items()}
+        ours = {name: column.tolist() for name, column in made.items()}
+        shown = theirs | {name: rounded(ensemble, values) for name, values in ours.items()}
+        return _Table(list(shown), [list(row) for row in zip(*shown.values(), strict=True)], theirs | ours)
 
     def _points(self, model: Model) -> "_Table":
         x, y = read_support(self.support)
@@ -152,11 +166,6 @@ def _plain(column: np.ndarray) -> list[Any]:
     return [cell if isinstance(cell, kept) else str(cell) for cell in column.tolist()]
 
 
-def _rounded(value: Any) -> Any:
-    """Six figures: more would only look exact."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
 def _csv(table: _Table) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([table.head, *table.cells])
@@ -165,6 +174,7 @@ def _csv(table: _Table) -> str:
 
 def _write(path: Path, table: _Table) -> None:
     with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".npz":
             np.savez(path, **{name: np.asarray(array) for name, array in table.arrays.items()})  # type: ignore[arg-type]
         else:

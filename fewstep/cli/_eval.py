@@ -38,8 +38,8 @@ class Eval:
     """Points a task is learned from (default: as in training)."""
     inner_steps: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Numbers of inner steps to judge after (default: 0 1 5; a learner without inner steps is judged once)."""
-    n_tasks: int = 600
-    """How many tasks."""
+    n_tasks: Annotated[int | None, NO_HINT] = None
+    """How many tasks (default: 600; of a table, all that were held out)."""
     queries: Annotated[int | None, NO_HINT] = None
     """Points a task is judged on, images a class (default: 10; images: as in training)."""
     ways: Annotated[int | None, NO_HINT] = None
@@ -82,8 +82,9 @@ class Eval:
         changes = {name: value for name in names if (value := getattr(self, name)) is not None}
         if experiment.has_table:
             return self._table(model, changes)
+        many = 600 if self.n_tasks is None else self.n_tasks
         rows = evaluate_run(
-            model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=self.n_tasks, queries=self.queries,
+            model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=many, queries=self.queries,
             ways=self.ways, split=self.split, seed=self.seed, say=_show.say, changes=changes,
         )  # fmt: skip
         return self._show(experiment, {experiment.method: rows})
@@ -101,7 +102,7 @@ class Eval:
 
     def _table(self, model: Model, changes: dict[str, Any]) -> int:
         """The tasks of a table: each learned several times, beside the baselines."""
-        idle = {**changes, "ways": self.ways, "queries": self.queries}
+        idle = {**changes, "ways": self.ways, "queries": self.queries, "n-tasks": self.n_tasks}
         for name in (name for name, value in idle.items() if value is not None):
             raise FewstepError(f"--{name} does not apply: the run's tasks are a table's. Leave it out.")
         experiment = model.run.experiment

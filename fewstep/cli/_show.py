@@ -66,6 +66,10 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
     console.print(made, soft_wrap=not console.is_terminal)
 
 
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.4f}"
+
+
 def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
     rows = [(name, row) for name, some in judged.items() for row in some]
@@ -77,11 +81,11 @@ def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
         **({"statistics": lambda name, row: _STATISTICS[row["norm"]]} if "norm" in rows[0][1] else {}),
         "inner steps": lambda name, row: "" if row["inner_steps"] is None else row["inner_steps"],
         metric: lambda name, row: f"{row['mean']:.4f}",
-        "± 95 %": lambda name, row: f"{row['interval95']:.4f}",
+        "± 95 %": lambda name, row: _number(row["interval95"]),
         "tasks": lambda name, row: row["n_tasks"],
     }
     if any("seed_std" in row for _, row in rows):
-        columns["std over seeds"] = lambda name, row: f"{row.get('seed_std', 0):.4f}"
+        columns["std over seeds"] = lambda name, row: _number(row.get("seed_std"))
     if any("coverage90" in row for _, row in rows):
         columns["in 90 % interval"] = lambda name, row: (
             f"{100 * row['coverage90']:.0f} %" if "coverage90" in row else ""

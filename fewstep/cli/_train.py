@@ -97,10 +97,12 @@ class Train:
             "step": outcome.step,
         }
         if run.experiment.has_table:
+            _show.say("Calibrating the intervals on the validation tasks.")
             calibrate_run(load(run.path))
         if self.report:
             models = {self.experiment.method: load(run.path)}
-            judged = scores(models)
+            judged = scores(models, say=_show.say)
+            _show.say("Drawing the report.")
             path = write_report(run.path / "report.html", models, judged)
             result |= {"rows": judged[self.experiment.method], "report": str(path)}
         if self.json:

@@ -43,6 +43,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         patience: int | None = 8,
         missing: str = "refuse",
         random_state: Any = None,
+        verbose: bool = False,
     ):
         self.method = method
         self.shots = shots
@@ -58,6 +59,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         self.patience = patience
         self.missing = missing
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> "FewShotEstimator":
         """Learns from many tasks how to learn one.
@@ -73,15 +75,16 @@ class FewShotEstimator(BaseEstimator, ABC):
         rows = _input.parts_of(names, seed, self._share())
         whole = frame._replace(columns=frame.columns | {_input.target_name(frame.columns): target})
         schema = self._schema(frame, whole, rows["train"])
-        parts = {part: encode(schema, whole.only(of), names[of]) for part, of in rows.items()}
+        parts = encode(schema, whole, names, rows)
         shots = _input.shots_of(self.shots, parts)
-        self._fitted = fit(self._experiment(shots, seed), schema, parts, self.network)
+        self._fitted = fit(self._experiment(shots, seed), schema, parts, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
         self.n_iter_ = self._fitted.history[-1][0] if self._fitted.history else self.steps
         self.history_ = list(self._fitted.history)
-        self.held_out_tasks_ = parts["validation"].names if self._fitted.calibration else ()
+        held = parts["validation"].names if self._fitted.calibration else ()
+        self.held_out_tasks_ = _input.as_given(tasks, names, held)
         self.coverage_ = self._fitted.coverage
-        known = encode(schema, whole, names) if self.n_tasks_ == 1 else None
+        known = parts["train"] if self.n_tasks_ == 1 else None
         self._known = None if known is None else (known.x, known.y)
         return self
 
@@ -107,6 +110,10 @@ class FewShotEstimator(BaseEstimator, ABC):
         inputs, outputs = ensemble.schema.widths
         y = np.zeros(0, np.int32) if ensemble.schema.classes else np.zeros((0, outputs), np.float32)
         return ensemble.adapted(np.zeros((0, inputs), np.float32), y)
+
+    def _watch(self, step: int, score: float) -> None:
+        if self.verbose:
+            print(f"step {step} of {self.steps}: {score:.4g} on the validation tasks", flush=True)
 
     def _share(self) -> float:
         if not 0 < self.validation < 0.5:
@@ -155,7 +162,7 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
     yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
     validations without gain end them sooner; `validation` the share of tasks held out; `missing` refuses empty cells or
-    takes the mean.
+    takes the mean; `verbose` tells of each validation.
 
     Example::
 
@@ -168,6 +175,12 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedRegressor(self).fit(X, y)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+        """R². With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what few-shot
+        learning is for; without, before any row of a task is known."""
+        plain = lambda: super(FewShotRegressor, self).score(X, y, sample_weight)
+        return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
@@ -193,6 +206,12 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedClassifier(self).fit(X, y)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+        """The accuracy. With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what
+        few-shot learning is for; without, before any row of a task is known."""
+        plain = lambda: super(FewShotClassifier, self).score(X, y, sample_weight)
+        return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, before any row of the task is known."""

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from fewstep._errors import FewstepError
+from fewstep.runs.experiment import Experiment
 from fewstep.tables import Frame, Rows, read
 from fewstep.tables._column import read_cells
 
@@ -28,7 +30,9 @@ def frame_of(estimator: BaseEstimator, X: Any, *, reset: bool) -> Frame:
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read(X)._replace(name="X")
-    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=2 if reset else 1)
+    empty: Any = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
+    least = 2 if reset else 1
+    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=least, ensure_all_finite=empty)
     return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
 
 
@@ -52,9 +56,46 @@ def tasks_of(tasks: Any, rows: int) -> np.ndarray:
             "fit(X, y, tasks) the task of each row.", UserWarning, stacklevel=4,
         )  # fmt: skip
         return np.full(rows, "all", object)
-    tasks = column_or_1d(np.asarray(tasks, object))
-    check_consistent_length(tasks, np.empty(rows))
+    if isinstance(tasks, str):
+        raise FewstepError(f"tasks is {tasks!r}, one text. Give the task of each row, such as tasks=table[{tasks!r}].")
+    tasks = _each(tasks)
+    if len(tasks) != rows:
+        raise FewstepError(f"X has {rows} rows and tasks has {len(tasks)}: inconsistent numbers of samples.")
     return read_cells(Frame("tasks", {TASK: tasks}), TASK, "category").values
+
+
+def as_given(tasks: Any, names: np.ndarray, some: Iterable[str]) -> tuple[Any, ...]:
+    """Some tasks as the user called them, where `names` are their texts."""
+    if tasks is None:
+        return tuple(some)
+    called = dict(zip(names.tolist(), _each(tasks).tolist(), strict=True))
+    return tuple(called[name] for name in some)
+
+
+def _each(tasks: Any) -> np.ndarray:
+    """One entry a row, whatever it is; tuples stay tuples."""
+    cells = tasks.tolist() if hasattr(tasks, "tolist") else list(tasks)
+    made = np.empty(len(cells), object)
+    made[:] = cells
+    return made
+
+
+def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) -> float:
+    """The score of all rows but those that their tasks were learned from, of a model that has been fitted."""
+    if sample_weight is not None:
+        raise FewstepError("sample_weight does not apply where tasks are given. Leave it out.")
+    names, y = tasks_of(tasks, len(y)), np.asarray(y)
+    rng, rows = np.random.default_rng(0), np.arange(len(y))
+    take = (lambda some: X.iloc[some]) if hasattr(X, "iloc") else (lambda some: X[some])
+    shots, told, true = Experiment.from_json(model._fitted.experiment).shots, [], []
+    for name in dict.fromkeys(names.tolist()):
+        own = rng.permutation(rows[names == name])
+        if len(own) <= shots:
+            raise FewstepError(f"The task {name!r} has {len(own)} rows, and it takes more than {shots} (shots).")
+        told.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
+        true.append(y[own[shots:]])
+    judge = accuracy_score if hasattr(model, "classes_") else r2_score
+    return float(judge(np.concatenate(true), np.concatenate(told)))
 
 
 def parts_of(names: np.ndarray, seed: int, share: float) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ model.answers(known_rows, asked_rows)              # of a table: lists of dicts,
 """
 
 import json
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import jax.export
@@ -43,39 +43,59 @@ class Model:
         """Predictions at rows of a table, each a dict by column, after learning from others that have the target."""
         target = self.about["schema"]["target"]
         if target["categories"]:
-            y = [_known(target, row[target["name"]]) for row in known]
+            y = [_known(target, _cell(row, target, "refuse")) for row in known]
             made = self.adapt_and_predict(self.encode(known), y, self.encode(asked))
             return [target["categories"][n] for n in made.argmax(1)]
-        y = [[(float(row[target["name"]]) - target["mean"]) / target["scale"]] for row in known]
+        y = [_cells(target, _cell(row, target, "refuse")) for row in known]
         made = self.adapt_and_predict(self.encode(known), y, self.encode(asked))
         return (made[:, 0] * target["scale"] + target["mean"]).tolist()
 
     def encode(self, rows):
         """The features of rows of a table, as the network sees them. Dates are ISO texts, or days since 1970."""
         schema = self.about["schema"]
-        cells = lambda row, column: _cells(column, row[column["name"]], schema["missing"])
+        cells = lambda row, column: _cells(column, _cell(row, column, schema["missing"]))
         made = [[cell for column in schema["features"] for cell in cells(row, column)] for row in rows]
         return np.clip(np.asarray(made, np.float32), -FARTHEST, FARTHEST)
 
     def _in_chunks(self, x, function):
         size = self.about["query_rows"]
+        if not len(x):
+            raise ValueError("There are no rows to predict at. Give at least one.")
         chunks = [x[begin : begin + size] for begin in range(0, len(x), size)]
         return np.concatenate([np.asarray(function(_padded(chunk, size)))[: len(chunk)] for chunk in chunks])
 
 
-def _cells(column, value, missing):
-    """A cell of a table as the numbers it becomes; an empty one is the training's mean, or refused."""
+def _cell(row, column, missing):
+    """What a row has in a column, None if that is nothing and may be."""
+    if column["name"] not in row:
+        raise ValueError(f"A row has no column {column['name']!r}. It has: {', '.join(map(str, row))}.")
+    value = row[column["name"]]
     empty = value is None or value != value or str(value).strip().lower() in NOTHING
     if empty and missing == "refuse":
         raise ValueError(f"A row has nothing in the column {column['name']!r}. Fill it in, or leave the row out.")
+    return None if empty else value
+
+
+def _cells(column, value):
+    """A cell of a table as the numbers it becomes; an empty one is the training's mean."""
     if column["kind"] == "category":
-        number = None if empty else _known(column, value)
+        number = None if value is None else _known(column, value)
         return [float(number == n) for n in range(len(column["categories"]))]
-    if empty:
+    if value is None:
         return [0.0]
     if column["kind"] == "date" and isinstance(value, str):
-        value = (datetime.fromisoformat(value).replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
+        value = datetime.fromisoformat(value)
+    if isinstance(value, date):
+        value = _days(value)
     return [(float(value) - column["mean"]) / column["scale"]]
+
+
+def _days(moment):
+    """Days since 1970; a moment with an offset is told in UTC."""
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
 
 
 def _known(column, value):

@@ -30,7 +30,7 @@ def _trained_on(model: Model) -> list[str]:
     tasks = experiment.classes or {}
     rows = [f"| {column.name} | {column.kind} | {_values(column)} |" for column in (*schema.features, schema.target)]
     told = f"{len(tasks.get('train', ()))} tasks of a table, one for each `{schema.task}`; "
-    told += f"{len(tasks.get('validation', ()))} to stop by and {len(tasks.get('test', ()))} to be judged on. "
+    told += f"{len(tasks.get('validation', ()))} to validate and calibrate on, {len(tasks.get('test', ()))} to judge. "
     told += f"The target is `{schema.target.name}`."
     return [told, "\n".join(["| column | kind | in training |", "|---|---|---|", *rows])]
 
@@ -45,19 +45,27 @@ def _how(model: Model) -> list[str]:
     experiment = model.run.experiment
     plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks))
     given = [
-        f"`{option(name)} {value}`" for name, value in dataclasses.asdict(experiment).items()
-        if value != plain[name] and name not in ("method", "tasks", "classes", "schema")
+        f"`{f'{option(name)} {_given(value)}'.strip()}`" for name, value in dataclasses.asdict(experiment).items()
+        if value != plain[name] and name not in ("method", "tasks", "classes", "schema", "source")
     ]  # fmt: skip
     seeds = f"{len(model.whole)} seeds, whose answers are averaged" if len(model.whole) > 1 else "one seed"
     told = f"{experiment.method}, {model.step:,} outer steps, {model.inner_steps} inner steps, {seeds}."
     return [told + (f" Other than by default: {', '.join(given)}." if given else "")]
 
 
+def _given(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else "" if value is True else str(value)
+
+
+def _plus_minus(row: dict[str, Any]) -> str:
+    return f"± {row['interval95']:.2g} " if row["interval95"] == row["interval95"] else ""
+
+
 def _how_well(scores: list[dict[str, Any]]) -> list[str]:
     if not scores:
         return ["Not measured for this export."]
     rows = [
-        f"| {row['shots']} | {row['inner_steps']} | {row['metric']} | {row['mean']:.4g} ± {row['interval95']:.2g} | "
+        f"| {row['shots']} | {row['inner_steps']} | {row['metric']} | {row['mean']:.4g} {_plus_minus(row)}| "
         f"{row['n_tasks']} |" for row in scores
     ]  # fmt: skip
     covered = [row["coverage90"] for row in scores if "coverage90" in row]

@@ -24,7 +24,7 @@ from fewstep._errors import FewstepError
 from fewstep.runs import distributed
 
 KEPT = 2
-_SUMS = "checksums.json"
+_SUMS, _SHAPES = "checksums.json", "shapes.json"
 _PARTIAL = ".partial-"
 _MARGIN = 1_000_000  # bytes of lists, checksums and other small files, generously
 
@@ -40,6 +40,7 @@ def save(folder: Path, step: int, state: Any) -> Path:
         _begin(folder, partial, state)
         _write(partial, state)
         if distributed.first():
+            (partial / _SHAPES).write_text(json.dumps(_shapes(state), indent=1))
             _finish(folder, partial, target)
         distributed.agreed(True)
     except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
@@ -95,6 +96,7 @@ def steps(folder: Path) -> list[int]:
 def restore(path: Path, like: Any) -> Any:
     """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed."""
     verify(path)
+    _check_shapes(path, like)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like)
     try:
         with _quiet(), _reader() as checkpointer:
@@ -110,8 +112,25 @@ def newest(folder: Path, like: Any) -> tuple[Any | None, list[str]]:
         try:
             return restore(folder / f"{step:09d}", like), messages
         except Damaged as damage:
-            messages.append(f"{damage} Using the one before it.")
+            messages.append(str(damage) + " Using the one before it." * (step != steps(folder)[0]))
     return None, messages
+
+
+def _shapes(state: Any) -> dict[str, list[int]]:
+    return {jax.tree_util.keystr(path): list(leaf.shape) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+
+
+def _check_shapes(path: Path, like: Any) -> None:
+    """Raises where the arrays are not those that the experiment has now; Orbax would, at length."""
+    if not (path / _SHAPES).is_file():  # written by an earlier version
+        return
+    there, here = json.loads((path / _SHAPES).read_text()), _shapes(like)
+    for name in sorted(there.keys() | here.keys()):
+        if there.get(name) != here.get(name):
+            raise FewstepError(
+                f"{path} holds other arrays than the run's network has now: {name} is of shape {there.get(name)} there "
+                f"and {here.get(name)} here. Has the file of --network changed? Bring it back as it was."
+            )
 
 
 def verify(path: Path) -> None:

@@ -138,6 +138,8 @@ class Experiment:
     """Columns of a table to predict from: numbers, ISO dates (as days), or text (as categories)."""
     y: Annotated[str | None, NO_HINT] = None
     """Column of a table to predict: numbers, or text for classes."""
+    categories: Annotated[tuple[str, ...] | None, NO_HINT] = None
+    """Columns of --x that are categories though they look like numbers, such as codes and grades (default: none)."""
     classify: bool = False
     """Take a target of numbers as classes."""
     missing: Annotated[Literal["refuse", "mean"] | None, NO_HINT] = None
@@ -187,6 +189,8 @@ class Experiment:
     and kept with it."""
     schema: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
     """The columns of a table as the training tasks have them: kinds, categories, scales."""
+    source: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
+    """The table when the run was made: where it was, its rows, and a digest of them."""
 
     def __post_init__(self) -> None:
         for name, size in self._sizes().items():

@@ -77,7 +77,8 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
     if state is None:
         why = " ".join(notes) or "It was stopped before its first checkpoint."
         raise FewstepError(
-            f"{run.path} holds no whole checkpoint. {why} Train it first: fewstep train ... --run {run.path}"
+            f"{run.path} holds no whole checkpoint. {why} Train it {'anew' if notes else 'first'}: fewstep train ... "
+            f"--run {run.path}{' --overwrite' * bool(notes)}"
         )
     stack = state.best.meta if which == "best" and bool(np.isfinite(state.best.score).all()) else state.meta
     metas = [jax.tree.map(lambda leaf, n=number: leaf[n], stack) for number in range(len(run.seeds))]
@@ -137,7 +138,7 @@ def evaluate_places(
 
     A place differs in what its tasks are drawn from, not in how: one compiled program judges all of them.
     """
-    _check(shots, steps)
+    check_numbers(shots, steps)
     _check_sizes(ways, queries)
     experiment, kinds = model.run.experiment, norms or model.built.problem.norms
     images, asked = experiment.has_images, ways or trained_ways(experiment)
@@ -263,7 +264,8 @@ def _check_sizes(ways: int | None, queries: int | None) -> None:
             raise FewstepError(f"--{name} is {value}. It must be at least {least}.")
 
 
-def _check(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:
+def check_numbers(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:
+    """Raises unless these are numbers of shots and of inner steps."""
     if not shots or min(shots) < 1:
         raise FewstepError(f"--shots is {shots}. Give numbers from 1 on, such as 5 10 20.")
     if not steps or min(steps) < 0:

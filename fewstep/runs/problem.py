@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from fewstep.tasks import IMAGES, TASKS, all_classes, images
 
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient", "divisor", "conditioned")
 _OF_CURVES = (*_CURVES, "hidden", "bias_inputs")
-_OF_TABLES = ("task", "x", "y", "classify", "missing", "least_shots")
+_OF_TABLES = ("task", "x", "y", "categories", "classify", "missing", "least_shots")
 _OF_NETWORKS = (
     "hidden",
     "bias_inputs",
@@ -49,6 +50,8 @@ def problem(experiment: Experiment) -> Problem:
             experiment, (*_CURVES, *(name for name in _OF_IMAGES if name != "split_seed")), "its tasks are a table's"
         )
         return table_problem(experiment)
+    if Path(experiment.tasks).suffix.lower() in (".csv", ".parquet", ".pq"):
+        raise FewstepError(f"The tasks are {experiment.tasks!r}. Of a table, write table:{experiment.tasks}.")
     _refuse(experiment, _OF_TABLES, f"{experiment.tasks} is no table")
     if experiment.has_images:
         _refuse(experiment, _OF_CURVES, "its tasks are images")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from fewstep.runs.table_model import evaluate_table
 
 
 def scores(
-    models: dict[str, Model], steps: tuple[int, ...] = (0, 1, 5), n_tasks: int = 600
+    models: dict[str, Model],
+    steps: tuple[int, ...] = (0, 1, 5),
+    n_tasks: int = 600,
+    say: Callable[[str], None] = lambda message: None,
 ) -> dict[str, list[dict[str, Any]]]:
     """The score of each model on fresh tasks of the sizes it was trained on."""
     made = {}
     for name, model in models.items():
         shots = (model.run.experiment.shots,)
         if model.run.experiment.has_table:
-            made[name] = evaluate_table(model, shots=shots, steps=tuple(sorted({0, 1, model.inner_steps})))
+            made[name] = evaluate_table(model, shots=shots, steps=tuple(sorted({0, 1, model.inner_steps})), say=say)
         else:
             made[name] = evaluate_run(model, shots=shots, steps=steps, n_tasks=n_tasks)
     return made
@@ -72,13 +76,18 @@ def _episodes(models: dict[str, Model], steps: int) -> list[str]:
 def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     rows = next(iter(judged.values()))
     head = ["", *(f"after {row['inner_steps']} steps{_by(row)}" for row in rows)]
-    body = [[name, *(f"{row['mean']:.3f} ± {row['interval95']:.3f}" for row in mine)] for name, mine in judged.items()]
+    body = [[name, *(_score(row) for row in mine)] for name, mine in judged.items()]
     first = rows[0]
     size = f"{first['ways']} ways and {first['shots']} shots" if "ways" in first else f"{first['shots']} shots"
     note = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95 % interval over tasks."
     if covered := [row["coverage90"] for row in rows if "coverage90" in row]:
         note += f" Of the true values {100 * covered[0]:.0f} % lie in the 90 % intervals."
     return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
+
+
+def _score(row: dict[str, Any]) -> str:
+    half = row["interval95"]
+    return f"{row['mean']:.3f} ± {half:.3f}" if half == half else f"{row['mean']:.3f}"
 
 
 def _by(row: dict[str, Any]) -> str:

@@ -92,12 +92,18 @@ class Run:
 def open_run(path: Path) -> Run:
     """Opens a run folder. Raises `FewstepError` when it is missing or is not one."""
     config = path / "config.json"
+    if path.is_file():
+        raise FewstepError(f"{path} is a file. Give the folder of a run.")
     if not path.is_dir():
         raise FewstepError(f"There is no run folder {path}. Train one first: fewstep train mtnet sinusoid --run {path}")
     try:
         return Run(path, Experiment.from_json(json.dumps(json.loads(config.read_text())["experiment"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
+        if not (path / "checkpoints").is_dir():
+            raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
+        raise FewstepError(
+            f"{config} is damaged: {error}. Bring it back from a copy, or train the run anew with --overwrite."
+        ) from None
 
 
 def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -> Run:
@@ -132,18 +138,19 @@ def _made_by_first(path: Path, experiment: Experiment) -> Run:
 
 
 def _create(path: Path, experiment: Experiment, *, overwrite: bool) -> Run:
-    found = open_run(path) if path.is_dir() and holds_something(path) else None
+    there = path.is_dir() and holds_something(path)
+    replaced = there and overwrite and (path / "checkpoints").is_dir()  # a run, whether or not it can be read
+    found = open_run(path) if there and not replaced else None
     experiment = _pinned(experiment, None if overwrite else found)
     built = build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
     if experiment.has_images or experiment.has_table:
         built.check_data()
     if path.is_file():
         raise FewstepError(f"{path} is a file. Choose another --run.")
-    if found is not None:
-        if not overwrite:
-            _check_same(found, experiment)
-        else:
-            shutil.rmtree(path)
+    if replaced or (found is not None and overwrite):
+        shutil.rmtree(path)
+    elif found is not None:
+        _check_same(found, experiment)
     run = Run(path, experiment)
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -163,7 +170,8 @@ def _pinned(experiment: Experiment, found: Run | None) -> Experiment:
         if not same:
             return pin_table(experiment)
         assert found is not None
-        return dataclasses.replace(experiment, classes=found.experiment.classes, schema=found.experiment.schema)
+        of_table = {name: getattr(found.experiment, name) for name in ("classes", "schema", "source")}
+        return dataclasses.replace(experiment, **of_table)
     if experiment.classes or not experiment.tasks.startswith("folder:"):
         return experiment
     drawn = found.experiment.classes if found else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.runs.files import read_json, write_json
-from fewstep.runs.model import Model
+from fewstep.runs.model import Model, check_numbers
 from fewstep.runs.tables import read_table
 from fewstep.tables import Rows, Schema, check_sizes
 from fewstep.tables._ensemble import Ensemble
@@ -64,6 +64,7 @@ def evaluate_table(
 
     Every task is learned several times, each time from other rows, and judged on all its others.
     """
+    check_numbers(shots, steps)
     ensemble, rows, made = ensemble_of(model), _rows(model, split), []
     asked = steps if model.built.steps else (0,)
     check_sizes(rows, max(shots), split)

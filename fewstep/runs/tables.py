@@ -23,23 +23,35 @@ HIDDEN = (64, 64)
 def pin_table(experiment: Experiment) -> Experiment:
     """The experiment with what its table says: the split of the tasks, and the columns as the training tasks have
     them. They are kept with the run, so that it needs the table no more to be adapted."""
-    made = read_table(dataclasses.replace(experiment, classes=None, schema=None))
-    return dataclasses.replace(experiment, classes=made.split, schema=made.schema.to_dict())
+    made = read_table(dataclasses.replace(experiment, classes=None, schema=None, source=None))
+    rows = sum(int(part.counts.sum()) for part in made.parts.values())
+    source = {"path": str(_path(experiment).resolve()), "rows": rows, "digest": made.digest}
+    return dataclasses.replace(experiment, classes=made.split, schema=made.schema.to_dict(), source=source)
 
 
 def read_table(experiment: Experiment) -> Table:
     """The experiment's table, read once as long as the file is the same."""
-    path = Path(experiment.tasks.removeprefix("table:")).expanduser()
+    path = _path(experiment)
     missing = [f"--{name}" for name in ("task", "x", "y") if not getattr(experiment, name)]
     if missing:
         raise FewstepError(
             f"{experiment.tasks} needs {', '.join(missing)}: --task names the column that says which task a row "
             "belongs to, --x those to predict from, --y the one to predict."
         )
+    if not path.is_file() and experiment.source:
+        path = Path(experiment.source["path"])  # the run is used in another folder than it was made in
     if not path.is_file():
-        raise FewstepError(f"There is no file {path}. Give table:PATH of a CSV or Parquet file.")
+        raise FewstepError(
+            f"There is no file {path}, the table that the run was made with. Bring it back."
+            if experiment.source
+            else f"There is no file {str(path)!r}. Give table:PATH of a CSV or Parquet file."
+        )
     stamp = (path.stat().st_mtime_ns, path.stat().st_size)
     return _read(path, stamp, experiment.to_json())
+
+
+def _path(experiment: Experiment) -> Path:
+    return Path(experiment.tasks.removeprefix("table:")).expanduser()
 
 
 @cache
@@ -48,13 +60,22 @@ def _read(path: Path, stamp: tuple[int, int], told: str) -> Table:
     asked = asked_of(experiment)
     frame = read(path, [asked.task, *asked.x, asked.y] if asked.task else [*asked.x, asked.y])
     schema = Schema.from_dict(experiment.schema) if experiment.schema else None
-    return make_table(frame, asked, split=experiment.classes, split_seed=experiment.split_seed or 0, schema=schema)
+    made = make_table(frame, asked, split=experiment.classes, split_seed=experiment.split_seed or 0, schema=schema)
+    if experiment.source and experiment.source["digest"] != made.digest:
+        rows = sum(int(part.counts.sum()) for part in made.parts.values())
+        raise FewstepError(
+            f"{path} has changed since the run was made: its tasks had {experiment.source['rows']} rows then and have "
+            f"{rows} now, or cells are others. Bring the table back as it was, or train a new run."
+        )
+    return made
 
 
 def asked_of(experiment: Experiment) -> Asked:
     """What the experiment says of its table."""
-    missing = experiment.missing or "refuse"
-    return Asked(experiment.task, experiment.x or (), experiment.y or "", experiment.classify or None, missing)
+    missing, categories = experiment.missing or "refuse", experiment.categories or ()
+    return Asked(
+        experiment.task, experiment.x or (), experiment.y or "", experiment.classify or None, missing, categories
+    )
 
 
 def table_problem(experiment: Experiment) -> Problem:

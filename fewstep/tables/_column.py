@@ -1,7 +1,7 @@
 """One column of a table: what kind it is, how it becomes numbers for a network, and back."""
 
 import dataclasses
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,12 +27,13 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
     """The cells of a column, of a given kind or of the one they look like.
 
     Text that looks like numbers is numbers, ISO dates (2024-05-31, 2024-05-31 12:00) are days since 1970, other text is
-    categories. A column that is mostly numbers but not all is refused, with the line.
+    categories; and so is what the table declares to be. A column that is mostly numbers but not all is refused, with
+    the line. Times with an offset are told in UTC.
     """
     column = frame.column(name)
-    if kind == "category":
+    if kind == "category" or (kind is None and name in frame.categories):
         return Cells("category", _text(column))
-    if column.dtype.kind in "fiubM":
+    if column.dtype.kind in "fiubMm":
         return _of_kind(frame, name, kind, _typed(column))
     text = _text(column)
     there = np.flatnonzero([cell is not None for cell in text])
@@ -52,12 +53,15 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
     row = int(there[~np.isfinite(numbers[there])][0]) if len(there) else 0
     raise FewstepError(
         f"{frame.where(row)} holds {text[row]!r} in the column {name!r}, which is not a {kind or 'number'}; "
-        f"{int(read * len(there))} of {len(there)} cells are. Correct it, or leave the cell empty."
+        f"{int(read * len(there))} of {len(there)} cells are. Correct it, or leave the cell empty; or, if they are all "
+        "categories, say so: --categories (in a data frame, by the type category)."
     )
 
 
 def _typed(column: np.ndarray) -> Cells:
-    """A column that is numbers or dates already."""
+    """A column that is numbers or dates already; lengths of time are days."""
+    if column.dtype.kind == "m":
+        return Cells("number", np.where(np.isnat(column), np.nan, column / np.timedelta64(1, "D")))
     return Cells("date", _days(column)) if column.dtype.kind == "M" else Cells("number", column.astype(float))
 
 
@@ -97,6 +101,8 @@ class Column:
         known = cells.values[rows]
         if cells.kind == "category":
             categories = tuple(sorted({cell for cell in known if cell is not None}))
+            if not categories:
+                raise _nothing_in(name)
             if len(categories) > _MANY:
                 raise FewstepError(
                     f"The column {name!r} has {len(categories)} different texts, as an identifier has; at most {_MANY} "
@@ -105,8 +111,14 @@ class Column:
             return Column(name, "category", categories=categories)
         known = known[np.isfinite(known)]
         if not len(known):
-            raise FewstepError(f"The column {name!r} has no value in any training task. Leave it out.")
-        spread, rounding = float(known.std()), 1e-12 * float(np.abs(known).max())
+            raise _nothing_in(name)
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread, rounding = float(known.std()), 1e-12 * float(np.abs(known).max())
+        if not np.isfinite(spread):
+            raise FewstepError(
+                f"The column {name!r} holds {known[np.abs(known).argmax()]:g}, too large to be scaled. Correct it, or "
+                "leave the cell empty."
+            )
         return Column(name, cells.kind, float(known.mean()), spread if spread > rounding else 1.0)
 
     def encode(self, frame: Frame, *, missing: Missing, strict: bool) -> np.ndarray:
@@ -117,8 +129,8 @@ class Column:
         if empty.any() and missing == "refuse":
             raise FewstepError(
                 f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the column {self.name!r}; "
-                f"{int(empty.sum())} of {frame.rows} rows lack it. Fill them in, leave the rows out, or take the mean "
-                "of the training tasks instead with missing='mean' (--missing mean)."
+                f"{int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out. For a feature, "
+                "training with missing='mean' (--missing mean) makes a model that takes the mean instead."
             )
         if self.kind != "category":
             return np.where(empty, 0.0, (cells.values - self.mean) / self.scale)[:, None]
@@ -129,7 +141,12 @@ class Column:
     def codes(self, frame: Frame) -> np.ndarray:
         """The number of each row's category."""
         cells = read_cells(frame, self.name, "category")
-        self._check_known(frame, cells.values, np.zeros(len(cells.values), bool))
+        if (empty := _empty(cells.values)).any():
+            raise FewstepError(
+                f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the column {self.name!r}, which is what "
+                f"is learned; {int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out."
+            )
+        self._check_known(frame, cells.values, empty)
         return np.asarray([self.categories.index(cell) for cell in cells.values], np.int32)
 
     def decode(self, values: np.ndarray) -> np.ndarray:
@@ -143,6 +160,10 @@ class Column:
                 f"{frame.where(int(strange[0]))} holds {values[strange[0]]!r} in the column {self.name!r}, which no "
                 f"training task had. Known: {', '.join(self.categories)}."
             )
+
+
+def _nothing_in(name: str) -> FewstepError:
+    return FewstepError(f"The column {name!r} has no value in any training task. Leave it out.")
 
 
 def empty_cells(cells: Cells) -> np.ndarray:
@@ -184,8 +205,9 @@ def _parsed(text: np.ndarray, parse: Any) -> np.ndarray:
 def _day(cell: str) -> float:
     if len(cell) < 8 or not cell[:4].isdigit():
         raise ValueError(cell)
-    moment = datetime.fromisoformat(cell).replace(tzinfo=None)
-    return (moment - datetime(1970, 1, 1)).total_seconds() / 86_400
+    moment = datetime.fromisoformat(cell)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
 
 
 def _days(column: np.ndarray) -> np.ndarray:

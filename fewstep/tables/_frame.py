@@ -14,11 +14,17 @@ _LIMIT = 1 << 20  # of one cell
 
 
 class Frame(NamedTuple):
-    """Columns by name, each an array of text, numbers or dates; `lines` says where in a file each row stands."""
+    """Columns by name, each an array of text, numbers or dates.
+
+    `lines` says where each row stands in what it was read from, counted in `unit`s; `categories` are the columns that
+    were declared to be such, whatever they look like.
+    """
 
     name: str
     columns: dict[str, np.ndarray]
     lines: np.ndarray | None = None
+    unit: str = "Row"
+    categories: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -33,12 +39,12 @@ class Frame(NamedTuple):
 
     def where(self, row: int) -> str:
         """A row as a user finds it again."""
-        return f"Row {row + 1} of {self.name}" if self.lines is None else f"Line {self.lines[row]} of {self.name}"
+        return f"{self.unit} {row + 1 if self.lines is None else self.lines[row]} of {self.name}"
 
     def only(self, rows: np.ndarray) -> "Frame":
         """These rows."""
-        lines = None if self.lines is None else self.lines[rows]
-        return Frame(self.name, {name: column[rows] for name, column in self.columns.items()}, lines)
+        lines = np.arange(1, self.rows + 1) if self.lines is None else self.lines
+        return self._replace(columns={name: column[rows] for name, column in self.columns.items()}, lines=lines[rows])
 
 
 def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
@@ -47,11 +53,13 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
         return source
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        return _parquet(path, wanted) if path.suffix in (".parquet", ".pq") else _csv(path, wanted)
+        return _parquet(path, wanted) if path.suffix.lower() in (".parquet", ".pq") else _csv(path, wanted)
     if isinstance(source, Mapping):
         return _checked("the table", list(source), lambda name: source[name], wanted)
     if hasattr(source, "columns"):
-        return _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
+        made = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
+        declared = [name for name in source.columns if str(source[name].dtype) in ("category", "Categorical", "Enum")]
+        return made._replace(categories=frozenset(map(str, declared)) & set(made.columns))
     raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
 
 
@@ -85,11 +93,12 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
 
 def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
     names = [cell.strip() for cell in next(reader, [])]
-    _check_names(str(path), names)
+    _check_names(str(path), [name for name in names if name])  # a frame's index is often written without a name
+    _check_separator(path, names)
     for asked in wanted or ():
         if asked not in names:
-            raise unknown(f"column of {path}", asked, names)
-    taken = [names.index(name) for name in wanted] if wanted else list(range(len(names)))
+            raise unknown(f"column of {path}", asked, [name for name in names if name])
+    taken = [names.index(name) for name in wanted or names if name]
     rows, lines = [], []
     for line in reader:
         if not any(cell.strip() for cell in line):
@@ -102,7 +111,7 @@ def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
         rows.append([line[number].strip() for number in taken])
         lines.append(reader.line_num)
     columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(taken)}
-    return _not_empty(Frame(str(path), columns, np.asarray(lines)))
+    return _not_empty(Frame(str(path), columns, np.asarray(lines), "Line"))
 
 
 def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
@@ -122,8 +131,14 @@ def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
     except (OSError, arrow.ArrowException) as error:
         raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None
     # Categories that are stored by number would lose their empty cells on the way to NumPy.
-    plain = lambda column: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
-    return _not_empty(Frame(str(path), {n: plain(table[n]).to_numpy() for n in (wanted or names)}))
+    stored = {n for n in (wanted or names) if arrow.types.is_dictionary(table[n].type)}
+    of_pandas = (table.schema.pandas_metadata or {}).get("columns", ())
+    declared = stored | {told["name"] for told in of_pandas if told["pandas_type"] == "categorical"} & {
+        *table.column_names
+    }
+    plain = {n: table[n].cast(table[n].type.value_type) if n in stored else table[n] for n in (wanted or names)}
+    made = Frame(str(path), {n: column.to_numpy() for n, column in plain.items()}, categories=frozenset(declared))
+    return _not_empty(made)
 
 
 def _check_names(of: str, names: list[str]) -> None:
@@ -131,6 +146,15 @@ def _check_names(of: str, names: list[str]) -> None:
         raise FewstepError(f"{of} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
     if not names or "" in names:
         raise FewstepError(f"The first line of {of} must name every column. It is: {', '.join(names) or 'empty'}.")
+
+
+def _check_separator(path: Path, names: list[str]) -> None:
+    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and separator in names[0]:
+            raise FewstepError(
+                f"The first line of {path} has no comma but {called}: {names[0]!r}. Save it with commas between the "
+                "cells, and a point in its numbers."
+            )
 
 
 def _not_empty(frame: Frame) -> Frame:

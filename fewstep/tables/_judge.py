@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import stdtrit
 
 from fewstep._episode import Batch
 from fewstep._evaluate import light
@@ -106,6 +107,12 @@ def _compiled(
     )
 
 
+def half_width(values: np.ndarray) -> float:
+    """Half of the 95 % interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
+    count = len(values)
+    return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / count**0.5) if count > 1 else float("nan")
+
+
 def error(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, classes: bool = False) -> list[Error]:
     """The score of predictions shaped as `answers.mean`, for each number of steps."""
     weight, scores = answers.weight[:, :, None], []
@@ -116,7 +123,7 @@ def error(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, class
     with np.errstate(all="ignore"):  # what diverged has no finite error, and its mean says so
         by_task = ((right * weight).sum(-1) / weight.sum(-1)).mean(1)  # tasks x steps
         for values in by_task.T:
-            half = 1.96 * values.std() / len(values) ** 0.5
+            half = half_width(values)
             mean = values.mean()
             root = float(mean**0.5)
             # The interval of a root is that of what is under it over twice the root.

@@ -90,7 +90,8 @@ def learn_schema(
         raise FewstepError(f"The target {y!r} holds dates. Turn them into numbers first, such as days since an event.")
     if classify is False and cells.kind == "category":
         raise FewstepError(f"The target {y!r} holds text, such as {cells.values[0]!r}, and regression needs numbers.")
-    target = Column.learn(y, cells, rows)
+    # A class that only a held-out task has is a class all the same; a number's scale is that of the training tasks.
+    target = Column.learn(y, cells, np.arange(frame.rows) if cells.kind == "category" else rows)
     there = cells.values[rows][~empty_cells(cells)[rows]]
     if len(set(there.tolist())) < 2:
         raise FewstepError(f"The target {y!r} is {there[0]} in every training task: there is nothing to learn.")

@@ -1,5 +1,6 @@
 """A table by task: rows one task after the other, and which tasks are for training, validation and test."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,12 +31,14 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out."""
+    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out, and
+    `digest` is another when any cell of these tasks is."""
 
     schema: Schema
     split: dict[str, tuple[str, ...]]
     parts: dict[str, Rows]
     note: str = ""
+    digest: str = ""
 
 
 class Asked(NamedTuple):
@@ -46,6 +49,7 @@ class Asked(NamedTuple):
     y: str
     classify: bool | None = None
     missing: Missing = "refuse"
+    categories: tuple[str, ...] = ()
 
 
 def make_table(
@@ -60,25 +64,47 @@ def make_table(
 
     A split or schema that is given stays as it is: it is that of the run which was begun with it.
     """
-    frame, note = _with_target(frame, asked)
+    frame, note = _with_target(_declared(frame, asked), asked)
     names = task_names(frame, asked.task)
     split = _known(split, frame, names) if split else split_tasks(names, split_seed)
     training = np.isin(names, np.asarray(split["train"], object))
-    schema = schema or learn_schema(frame, np.flatnonzero(training), **asked._asdict())
-    parts = {}
-    for part, tasks in split.items():
-        rows = np.flatnonzero(np.isin(names, np.asarray(tasks, object)))
-        parts[part] = encode(schema, frame.only(rows), names[rows])
-    return Table(schema, {part: tuple(tasks) for part, tasks in split.items()}, parts, note)
+    if schema is None:
+        told = {name: value for name, value in asked._asdict().items() if name != "categories"}
+        schema = learn_schema(frame, np.flatnonzero(training), **told)
+    where = {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in split.items()}
+    digest = _digest(frame.only(np.sort(np.concatenate(list(where.values())))), (asked.task, *asked.x, asked.y))
+    parts = encode(schema, frame, names, where)
+    return Table(schema, {part: tuple(tasks) for part, tasks in split.items()}, parts, note, digest)
 
 
-def encode(schema: Schema, frame: Frame, names: np.ndarray) -> Rows:
-    """The rows of a table as numbers, sorted by task; categories that training never saw are none of the known."""
-    order = np.argsort(names, kind="stable")
-    frame, names = frame.only(order), names[order]
-    tasks, starts, counts = np.unique(names.astype(str), return_index=True, return_counts=True)
+def _digest(frame: Frame, names: Sequence[str | None]) -> str:
+    """A short text that stands for all cells of these columns."""
+    made = hashlib.blake2b(digest_size=16)
+    for name in names:
+        if name is not None:
+            made.update("\x1f".join(map(str, [name, *frame.columns[name].tolist()])).encode())
+    return made.hexdigest()
+
+
+def encode(schema: Schema, frame: Frame, names: np.ndarray, parts: Mapping[str, np.ndarray]) -> dict[str, Rows]:
+    """The rows of each part of a table as numbers, sorted by task; categories that training never saw are none of the
+    known."""
     x, y = schema.x(frame, strict=False), schema.y(frame)
-    return Rows(x, y, starts.astype(np.int32), counts.astype(np.int32), tuple(tasks.tolist()))
+
+    def part(rows: np.ndarray) -> Rows:
+        rows = rows[np.argsort(names[rows], kind="stable")]
+        tasks, starts, counts = np.unique(names[rows].astype(str), return_index=True, return_counts=True)
+        return Rows(x[rows], y[rows], starts.astype(np.int32), counts.astype(np.int32), tuple(tasks.tolist()))
+
+    return {name: part(rows) for name, rows in parts.items()}
+
+
+def _declared(frame: Frame, asked: Asked) -> Frame:
+    """The table with the columns that the user calls categories taken as such."""
+    for name in asked.categories:
+        if name not in asked.x:
+            raise FewstepError(f"--categories names {name!r}, which is not in --x: {' '.join(asked.x)}.")
+    return frame._replace(categories=frame.categories | set(asked.categories))
 
 
 def task_names(frame: Frame, task: str | None) -> np.ndarray:
@@ -101,7 +127,7 @@ def split_tasks(names: Any, seed: int, parts: tuple[float, float] = (0.15, 0.2))
     if len(tasks) - sum(held) < 2:
         raise FewstepError(
             f"The table has {len(tasks)} tasks ({', '.join(map(str, tasks[:5]))}). Learning to learn takes at least 4: "
-            "two to learn from, one to stop by and one to be judged on. Is it the right column that names the task?"
+            "two to learn from, one to validate on and one to be judged on. Is it the right column that names the task?"
         )
     drawn = [tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))]
     cuts = np.cumsum([len(tasks) - sum(held), *held])
@@ -115,10 +141,10 @@ def check_sizes(rows: Rows, shots: int, part: str) -> None:
     small = [(int(count), name) for count, name in zip(rows.counts, rows.names, strict=True) if count < shots + 1]
     if small:
         count, name = min(small)
+        fewer = f"Use --shots {count - 1}, or leave" if count > 1 else "Leave"
         raise FewstepError(
             f"{len(small)} of the {len(rows.names)} {part} tasks have fewer than {shots + 1} rows, {shots} to learn "
-            f"from (--shots) and one to be judged on: {name!r} has {count}. Use --shots {max(count - 1, 1)}, or leave "
-            "these tasks out of the table."
+            f"from (--shots) and one to be judged on: {name!r} has {count}. {fewer} these tasks out of the table."
         )
 
 
