@@ -104,7 +104,7 @@ def test_two_columns_of_x_do_not_fit_a_run_of_one(run, capsys, tmp_path):
         capsys, "adapt", run, "--support", tmp_path / "known.csv", "--query", tmp_path / "asked.csv"
     )
     assert code == 2
-    assert "The support's x has 2 columns and the run was trained with 1 columns" in error
+    assert "has 2 columns of x beside y, and the run takes 1" in error
 
 
 FILES = {
@@ -157,7 +157,8 @@ def test_files_that_cannot_be_used(run, capsys, tmp_path, support, query, words)
         (["train", "mtnet", "sinusiod"], "Did you mean 'sinusoid'"),
         (["train", "maml", "sinusoid", "--inner-lr", "-1"], "--inner-lr is -1"),
         (["train", "maml", "sinusoid", "--order", "2"], "does not apply"),
-        (["train", "maml", "sinusoid", "--shots", "0"], "--shots is 0"),
+        (["train", "maml", "sinusoid", "--shots", "0"], "fewstep: --shots is 0. It must be at least 1."),
+        (["train", "maml", "growth.csv", "--task", "child"], "Of a table, write table:growth.csv"),
         (["train", "mtnet", "sinusoid", "--outer", "reptile", "--run", "new"], "Reptile cannot train this rule"),
         (["eval", "nowhere"], "There is no run folder nowhere"),
         (["inspect", "nowhere"], "There is no run folder nowhere"),

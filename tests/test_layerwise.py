@@ -18,6 +18,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import fewstep
 from fewstep._kernels._hsic import best_bandwidth, hsic
@@ -548,6 +549,16 @@ class TestClaims:
         assert x.shape == (60, 3)
         assert np.array_equal(np.bincount(y), [30, 30])
         assert sets.spiral()[0].shape == (1200, 2)
+
+
+def test_a_fit_does_not_wait_for_threads_of_blas(monkeypatch: Any) -> None:
+    seen: list[int] = []
+    told = lambda *_, **__: seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+    monkeypatch.setattr(SpectralLayerClassifier, "_watch", told)
+    with threadpool_limits(2, "blas"):
+        SpectralLayerClassifier(max_layers=1, calibrate=False).fit(*blobs(30))
+        assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
+    assert set(seen) == {1}
 
 
 @first

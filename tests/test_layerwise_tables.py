@@ -72,6 +72,8 @@ class TestCommandLine:
             (["fit", "WINE"], "Say which column holds the labels"),
             (["fit", "WINE", "--target", "cultivars"], "Did you mean 'cultivar'?"),
             (["fit", "WINE", "--target", "alcohol"], "holds 'a' in the column 'cultivar', which is not a number"),
+            (["fit", "WINE", "--target", "alcohol", "--drop", "cultivar"], "different labels in"),
+            (["predict", "MODEL", "WINE", "--out", "WINE"], "the table itself, which would be lost"),
             (["fit", "WINE", "--target", "cultivar", "--folds", "60"], "the smallest class has 24 rows. Give 2 to 24"),
             (["fit", "WINE", "--target", "cultivar", "--out", "MODEL"], "Replace it with --overwrite"),
             (["fit", "missing.csv", "--target", "x"], "Cannot read missing.csv"),

@@ -332,6 +332,7 @@ def test_characters_without_a_mouse(browse):
     page.fill("#ways", "3")
     page.keyboard.press("Tab")
     assert page.locator("#pads .pad").count() == 3
+    assert page.get_attribute("#ways", "max") == "5"  # the model tells no more apart
     page.click("#fill-shapes")
     right = 0
     for _ in range(4):

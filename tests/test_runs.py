@@ -153,6 +153,16 @@ def test_overwrite_replaces_a_run_and_nothing_else(tmp_path):
     assert (precious / "thesis.txt").read_text() == "years of work"
 
 
+def test_a_run_whose_configuration_is_damaged_can_be_replaced(tmp_path):
+    run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2))
+    train_run(run)
+    (run.path / "config.json").write_text('{"fewstep": ')
+    with pytest.raises(FewstepError, match=r"config.json is damaged.*--overwrite"):
+        open_run(run.path)
+    assert checkpoints.steps(create_run(run.path, SMALL, overwrite=True).checkpoints) == []
+    assert open_run(run.path).experiment == SMALL
+
+
 def test_a_planned_schedule_cannot_be_prolonged(tmp_path):
     planned = dataclasses.replace(SMALL, schedule="cosine", steps=4)
     create_run(tmp_path / "y", planned)

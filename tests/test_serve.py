@@ -47,7 +47,7 @@ def test_models_tell_what_a_client_needs(client):
     assert told["x_range"] == [-5, 5]
     assert told["y_range"][0] < -4
     assert told["layers"] == [{"name": "dense_0", "units": 6}, {"name": "dense_1", "units": 1}]
-    assert told["limits"].keys() == {"points", "queries", "steps", "samples", "ways"}
+    assert told["limits"].keys() == {"points", "queries", "steps", "samples", "ways", "work"}
 
 
 @pytest.mark.parametrize("rule", ["maml", "mtnet"])

@@ -71,6 +71,19 @@ def test_characters_are_recognised_from_one_example_each(url):
         np.testing.assert_allclose(alone, chances[:1], atol=1e-5)  # an answer does not depend on the others
 
 
+def test_more_than_it_can_do_is_refused_before_it_begins(url):
+    images = [stroke(kind % 5, kind % 7) for kind in range(40)]
+    with Client(url, seconds=150) as client:
+        assert client.model(SHIPPED)["limits"]["ways"] == 5  # of the last layer
+        with pytest.raises(ServiceError, match="40 examples x 16 samples x 100 steps are 64000, and the limit") as told:
+            client.adapt(SHIPPED, images=images, labels=[str(n % 5) for n in range(40)], steps=100, samples=16)
+        assert (told.value.status, told.value.code) == (422, "too_much_work")
+        with pytest.raises(ValueError, match="Nothing was sent: a number is NaN"):
+            client.adapt(SHIPPED, x=[[float("nan")]], labels=["a"])
+    with Client("http://127.0.0.1:1") as nobody, pytest.raises(ConnectionRefusedError, match="No service answers at"):
+        nobody.models()
+
+
 @pytest.mark.slow
 def test_fewer_classes_than_in_training(url):
     with Client(url, seconds=150) as client:
@@ -224,6 +237,8 @@ def test_a_table_is_asked_by_its_columns_and_answers_in_its_unit(tmp_path):
         np.testing.assert_allclose(np.ravel(told["y"]), library["prediction"], rtol=1e-4)
         np.testing.assert_allclose(np.ravel(told["low"]), library["low"], rtol=1e-3)
         np.testing.assert_allclose(np.ravel(told["high"]), library["high"], rtol=1e-3)
+        for other in ({"steps": 0}, {"pace": 0.5}, {"samples": 1}):  # the intervals are calibrated for none of these
+            assert client.predict("heights", columns=known, query={"columns": asked}, **other)["low"] is None
         for columns, code in (
             ({"age": [1.0]}, "bad_columns"),
             ({}, "no_columns"),

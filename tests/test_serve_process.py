@@ -109,7 +109,9 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(run, capsys, tmp_path):
             ((run, "--token", ""), "--token is empty"),
             ((run, "--host", "0.0.0.0", "--token", " "), "--token is empty"),
             ((run, "--allow-host", "http://a.example"), "a name without a port, such as example.org"),
-            ((run, "--host", "256.0.0.1"), "Cannot listen on 256.0.0.1"),
+            ((run, "--host", "256.0.0.1"), "Give an address of this machine with --host"),
+            ((run, "--body-mb", "nan"), "--body-mb is nan. Give megabytes above 0"),
+            ((run, "--cors", "notanorigin"), "--cors is 'notanorigin'. Give origins of pages"),
         ):
             code, out, error = output(capsys, "serve", *args)
             assert (code, out) == (2, "")

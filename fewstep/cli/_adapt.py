@@ -117,6 +117,8 @@ class Adapt:
 
     def _points(self, model: Model) -> "_Table":
         x, y = read_support(self.support)
+        if x.shape[1] != (inputs := model.built.problem.widths[0]):
+            raise FewstepError(f"{self.support} has {x.shape[1]} columns of x beside y, and the run takes {inputs}.")
         asked = read_query(self.query, x.shape[1:])
         made = adapt(model, batch(x, y), asked, steps=self.inner_steps, seed=self.seed)
         names = lambda stem, count: [stem] if count == 1 else [f"{stem}{n + 1}" for n in range(count)]

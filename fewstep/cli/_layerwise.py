@@ -96,6 +96,11 @@ class Layerwise:
         if not names:
             raise FewstepError(f"{self.first} has no column besides {self.target!r} to learn from.")
         x = table.numbers(names)
+        if (many := len(set(y.tolist()))) > max(20, len(y) / 2):
+            raise FewstepError(
+                f"The column {self.target!r} has {many} different labels in {len(y)} rows, as a number to predict has. "
+                "These networks tell classes apart: name a column of classes."
+            )
         folder = self._folder()
         validated = self._validate(x, y)
         begin = time.monotonic()
@@ -194,6 +199,8 @@ class Layerwise:
                 raise FewstepError(f"--{name} does not apply to predict: the model is fitted. Leave it out.")
         if self.second is None:
             raise FewstepError("Give the model and the table: fewstep layerwise predict MODEL TABLE.csv")
+        if self.out is not None and self.out.resolve() == self.second.resolve():
+            raise FewstepError(f"--out is {self.out}, the table itself, which would be lost. Choose another.")
         model = load(self.first / MODEL if self.first.is_dir() else self.first)
         names = model.__dict__.pop("feature_names_in_", None)  # columns are chosen by name here
         table = read_table(self.second)

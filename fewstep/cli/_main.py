@@ -24,6 +24,7 @@ from fewstep.cli import (
     _train,
 )
 from fewstep.runs.compiled import keep_compiled
+from fewstep.runs.experiment import unchecked
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
@@ -43,13 +44,14 @@ COMMANDS: dict[str, Any] = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs `fewstep`; returns the exit code."""
-    command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS,
-        prog="fewstep",
-        description="Learn from many small tasks to learn the next one in a few gradient steps.",
-        args=_launch.with_separator(sys.argv[1:] if args is None else args),
-        config=(tyro.conf.OmitArgPrefixes,),
-    )
+    with unchecked():
+        command = tyro.extras.subcommand_cli_from_dict(
+            COMMANDS,
+            prog="fewstep",
+            description="Learn from many small tasks to learn the next one in a few gradient steps.",
+            args=_launch.with_separator(sys.argv[1:] if args is None else args),
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
     try:
         return command()
     except FewstepError as error:

@@ -50,6 +50,8 @@ class Play:
         _show.watch_data(self.data_dir)
         if not 0 <= self.port < 65536:
             raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
+        if (self.runs / "config.json").is_file():
+            raise FewstepError(f"{self.runs} is a run. Give the folder that it is in: --runs {self.runs.parent}")
         serve = _server()
         if not self._train():
             _show.say("Stopped. Run the same command to go on.")
@@ -82,7 +84,13 @@ def _default(method: str, steps: int) -> Experiment:
 
 
 def _runs_in(folder: Path) -> list[Run]:
-    return [open_run(path.parent) for path in sorted(folder.glob("*/config.json"))]
+    found = []
+    for path in sorted(folder.glob("*/config.json")):
+        try:
+            found.append(open_run(path.parent))
+        except FewstepError as error:
+            _show.say(f"Passed over: {error}")
+    return found
 
 
 def _server() -> Callable[[Sequence[Path | str], Play], int]:

@@ -101,6 +101,12 @@ class Serve:
             raise FewstepError(f"There is no folder {self.runs}. Give the folder that holds runs with --runs.")
         if not 0 <= self.port < 65536:
             raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
+        for option, size in (("--body-mb", self.body_mb), ("--adapters-mb", self.adapters_mb)):
+            if not 0 < size < 2**20:
+                raise FewstepError(f"{option} is {size:g}. Give megabytes above 0, such as 4.")
+        for origin in self.cors:
+            if not re.fullmatch(r"\*|https?://[\w.-]+(:\d+)?|https?://\[[0-9A-Fa-f:.]+\](:\d+)?", origin):
+                raise FewstepError(f"--cors is {origin!r}. Give origins of pages, such as https://example.org.")
         for name in self.allow_host:
             if not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", name):
                 raise FewstepError(f"--allow-host is {name!r}. Give a name without a port, such as example.org.")

@@ -60,6 +60,7 @@ class Train:
     """How long to wait for the other processes at the start."""
 
     def __call__(self) -> int:
+        self.experiment.check()
         _show.watch_data(self.data_dir)
         place = find_place(self.coordinator, self.processes, self.process, os.environ)
         if place is None:

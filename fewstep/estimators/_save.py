@@ -55,6 +55,8 @@ def load(path: Path | str) -> Any:
     from fewstep.estimators import _estimators
 
     path = Path(path)
+    if not path.is_file() and (ended := path.with_name(path.name + ".npz")).is_file():
+        path = ended  # save() has added the ending
     if not path.is_file():
         raise FewstepError(f"{path} is not there. Give the file that save() has written.")
     try:
@@ -103,4 +105,4 @@ def _listed(classes: np.ndarray) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else list(value)
+    return value.item() if isinstance(value, np.generic) else str(value)  # such as a date that names a task

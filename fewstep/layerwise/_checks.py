@@ -1,5 +1,6 @@
 """What an estimator is given, checked: one clear line for each mistake."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,17 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: a classifier learns from labels.")
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")  # ours says more
+        check_classification_targets(y)
     if len(y) != rows:
         raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers; each row needs one label.")
     classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) > max(20, rows / 2):
+        warnings.warn(
+            f"y has {len(classes)} classes in {rows} rows, such as {classes[0]!r}: is it a number to predict, not a "
+            "class? These networks tell classes apart.", UserWarning, stacklevel=4,
+        )  # fmt: skip
     if len(classes) < 2:
         raise FewstepError(f"y has only one class, {classes[0]!r}: there is nothing to tell apart. Give two or more.")
     return classes, codes

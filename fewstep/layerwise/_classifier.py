@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from fewstep.layerwise._checks import standardise, table, targets
 from fewstep.layerwise._history import Record, Stopped, Watch
@@ -43,7 +44,8 @@ class LayerwiseClassifier(ByLayer, Named, ClassifierMixin, BaseEstimator, ABC):
         self.mean_, self.scale_ = standardise(X)
         rng = check_random_state(self.random_state)
         X = (X - self.mean_) / self.scale_
-        with jax.enable_x64(self.dtype == "float64"):
+        # Matrices as small as these are not worth a second thread, and wait long for one where others work too.
+        with jax.enable_x64(self.dtype == "float64"), threadpool_limits(1, "blas"):
             self.temperature_ = self._temperature(X, codes, rng, options)
             self._take(self._learn(X, codes, _generator(rng), options, self._watch))
         return self

@@ -95,8 +95,8 @@ def _check(model: str, random: bytes) -> bytes:
 def _gone(name: str) -> Refusal:
     return Refusal(
         410, "adapter_gone",
-        f"The adapter {name} was dropped: it was not used for too long, made room for newer ones, or the service was "
-        'started anew. Send the support set to /adapt again, or along with the query as "support".',
+        f"The adapter {name} was dropped: it was deleted, not used for too long, made room for newer ones, or the "
+        'service was started anew. Send the support set to /adapt again, or along with the query as "support".',
     )  # fmt: skip
 
 

@@ -92,12 +92,14 @@ def _predicted(served: Served, asked: Question, left: Left, made: Answer) -> Pre
 
 
 def _in_its_unit(told: Predicted, served: Served, left: Left, made: Answer) -> None:
-    """The predictions of a table's model in the unit of its target, with an interval if it is calibrated."""
+    """The predictions of a table's model in the unit of its target, with an interval if it is calibrated for what was
+    asked: the training's steps, at their size, and its samples."""
     assert served.ensemble is not None
     target, known = served.ensemble.schema.target, served.ensemble.calibration
     y = target.decode(made.mean.astype(np.float64))
     told.y = y.tolist()
-    if known is not None:
+    as_calibrated = (left.steps, left.pace, left.samples) == (served.ensemble.steps, 1.0, served.samples)
+    if known is not None and as_calibrated:
         half = known.half(made.spread.astype(np.float64), left.points, _LEVEL) * target.scale
         told.low, told.high = (y - half).tolist(), (y + half).tolist()
 

@@ -59,6 +59,8 @@ class Engine:
         models = self.models.values()
         for each in itertools.chain(*(self._first(served) for served in models)):
             self._make(*each)
+        for served in models:
+            _ = served.description  # made once; the first to ask for it would wait
         if not self._stopped:
             ready()
         for each in itertools.chain(*(self._later(served) for served in models)):

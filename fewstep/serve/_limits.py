@@ -27,6 +27,7 @@ class Limits:
     adapters: int = 4096
     adapter_bytes: int = 256 << 20
     adapter_seconds: float = 600.0
+    work: int = 20_000_000  # examples x samples x steps of one task: a call that has begun cannot be ended
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -36,7 +37,7 @@ class Limits:
 
     def of_images(self) -> "Limits":
         """The same for images, of which each is many numbers."""
-        least = {"points": 256, "queries": 256, "samples": 16}
+        least = {"points": 256, "queries": 256, "samples": 16, "work": 16_384}
         return dataclasses.replace(self, **{name: min(most, getattr(self, name)) for name, most in least.items()})
 
 

@@ -67,6 +67,15 @@ class Served:
         return trained_ways(self.model.run.experiment)
 
     @cached_property
+    def most_ways(self) -> int:
+        """The most classes of a task: as trained, where the last layer has a unit for each."""
+        try:
+            self.learner(self.limits.ways)
+        except FewstepError:
+            return min(self.ways or self.limits.ways, self.limits.ways)
+        return self.limits.ways
+
+    @cached_property
     def metas(self) -> Any:
         """The meta-parameters of all whole seeds, one behind the other."""
         found = list(self.model.whole.values())
@@ -126,7 +135,8 @@ class Served:
             "metric": problem.metric, "x_range": x_range, "y_range": y_range, "masked": self.masked,
             "layers": [{"name": layer.path, "units": layer.width} for layer in moving_layers(self.model)],
             "columns": None if schema is None else {"x": list(schema.names), "y": schema.target.name},
-            "limits": {name: getattr(self.limits, name) for name in ("points", "queries", "steps", "samples", "ways")},
+            "limits": {name: getattr(self.limits, name) for name in ("points", "queries", "steps", "samples", "work")}
+            | {"ways": self.most_ways if self.kind == "images" else self.limits.ways},
             "trained": {
                 "seed": experiment.seed, "steps": experiment.steps, "meta_batch": experiment.meta_batch,
                 "queries": experiment.queries, "hidden": experiment.hidden, "filters": experiment.filters,

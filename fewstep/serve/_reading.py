@@ -48,6 +48,11 @@ def read_task(served: Served, asked: Adapt | Predict) -> Task:
     x, y, classes, ways = _SUPPORT[served.kind](served, support)
     if len(x) != len(y):
         raise invalid("unequal_rows", f"The support has {len(x)} rows of x and {len(y)} of y. Each x needs its y.")
+    if (work := len(x) * samples * max(1, count)) > limits.work:
+        told = (
+            f"{len(x)} examples x {samples} samples x {max(1, count)} steps are {work}, and the limit is {limits.work}."
+        )
+        raise invalid("too_much_work", f"{told} Ask for fewer of one of them.")
     pace = 1.0 if asked.pace is None else asked.pace
     return Task(x, y, classes, ways, count, pace, asked.seed or 0, samples, asked.detail)
 
@@ -118,7 +123,7 @@ _SUPPORT = {"curve": _points, "images": _labelled, "table": _table}
 
 
 def _image_rows(served: Served, given: Support | Query, what: str, most: int) -> np.ndarray:
-    _only(given, what, "images", "x", *(("labels",) if what == "support" else ()))
+    _only(given, what, "images", "x", *(("labels",) if what == "support" else ()), either=True)
     if (given.images is None) == (given.x is None):
         raise invalid("no_images", f'The {what} needs either "images" (base64 PNG) or "x" (arrays), and not both.')
     if given.images is not None:
@@ -184,9 +189,10 @@ def at_most(what: str, number: int, most: int) -> None:
         raise invalid(f"too_many_{what}", f"The request has {number} {what} and the limit is {most}. {hint}.")
 
 
-def _only(given: Support | Query, what: str, *names: str) -> None:
-    """Refuses what the model has no use for."""
+def _only(given: Support | Query, what: str, *names: str, either: bool = False) -> None:
+    """Refuses what the model has no use for; of the first two names, both or `either` may be sent."""
     for name in given.__struct_fields__:
         if name not in names and getattr(given, name) is not None:
-            told = " and ".join(f'"{allowed}"' for allowed in names)
+            first, *rest = (f'"{allowed}"' for allowed in names)
+            told = " and ".join([f"{first} or {rest[0]}", *rest[1:]] if either else [first, *rest])
             raise invalid("does_not_apply", f'"{name}" in the {what} does not apply to this model. Send {told}.')

@@ -41,4 +41,7 @@ def slow_body(seconds: float) -> Refusal:
 
 def too_late(seconds: float) -> Refusal:
     """The time was over before there was an answer."""
-    return unavailable("out_of_time", f"The answer took longer than {seconds:g} s. Send the request again in a moment.")
+    told = (
+        f"The answer took longer than {seconds:g} s. Send the request again in a moment, with fewer steps, samples or "
+    )
+    return unavailable("out_of_time", told + "rows if it asked for many.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from fewstep._disk import LOCK
 from fewstep._errors import FewstepError
-from fewstep.runs import open_run
+from fewstep.runs import checkpoint, open_run
 from fewstep.runs.run import Run
 from fewstep.serve._refusal import not_found
 
@@ -51,8 +51,10 @@ def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
 
 
 def _told(run: Run, held: set[int] | None) -> dict[str, Any]:
-    step, experiment = _last_step(run.metrics), run.experiment
-    metric = "error rate" if experiment.has_images else "mse"
+    experiment = run.experiment
+    step = max([_last_step(run.metrics), *checkpoint.steps(run.checkpoints)])
+    classes = experiment.has_images or bool(experiment.schema and experiment.schema["target"]["categories"])
+    metric = "error rate" if classes else "mse"
     return {
         "name": run.path.name, "rule": experiment.method, "tasks": experiment.tasks.partition(":")[0], "step": step,
         "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, held), "metric": metric,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import sys
@@ -123,9 +124,10 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         made.close()
         why = getattr(error, "strerror", None) or error
-        raise FewstepError(
-            f"Cannot listen on {host}:{port}: {why}. Choose another --port, or 0 for a free one."
-        ) from None
+        fix = "Choose another --port, or 0 for a free one."
+        if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+            fix = "Give an address of this machine with --host, such as 127.0.0.1."
+        raise FewstepError(f"Cannot listen on {host}:{port}: {why}. {fix}") from None
     made.setblocking(False)
     return made
 

@@ -75,11 +75,17 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
+        try:
+            content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
+        except ValueError as error:
+            raise ValueError(f"Nothing was sent: a number is NaN or infinite ({error}). Leave such rows out.") from None
         head = self._head | ({"content-type": "application/json"} if content else {})
         try:
             answer = self._answer(method, self._base + path, content, head)
             raw = answer.read()
+        except ConnectionRefusedError as error:
+            host, port = self._connection.host, self._connection.port
+            raise ConnectionRefusedError(error.errno, f"No service answers at {host}:{port}. Start it.") from None
         except BaseException:  # such as a timeout: what comes on this connection later answers nothing any more
             self._connection.close()
             raise

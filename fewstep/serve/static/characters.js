@@ -186,11 +186,17 @@ class Characters {
   }
 
   async #adapt(filled) {
-    this.stale = false;
+    this.stale = false; // set again by whoever draws while this waits
     const steps = Number(byId("image-steps").value);
     const images = filled.map((one) => one.pad.png());
     const old = this.adapter;
-    const answer = await api.adapt(this.model.name, { support: { images, labels: filled.map((one) => one.letter) }, steps });
+    this.adapter = null; // until there is a new one: the old answers for other drawings
+    const support = { images, labels: filled.map((one) => one.letter) };
+    const answer = await api.adapt(this.model.name, { support, steps }).catch((error) => {
+      this.bars.clear();
+      byId("verdict").textContent = byId("image-speed").textContent = "";
+      throw error;
+    });
     this.adapter = { id: answer.adapter, model: this.model.name };
     this.bars.setClasses(filled.map((one, n) => ({ letter: one.letter, image: images[n] })));
     byId("image-speed").textContent = `Learned from ${filled.length} drawings in ${number(answer.milliseconds)} ms.`;

@@ -64,7 +64,7 @@ export class Contestant {
     } catch (error) {
       this.diverged = error.code === "not_finite"; // the steps were too large: that is an answer, not a fault
       this.error = this.diverged ? null : error;
-      if (this.diverged) this.answer = this.detail = null;
+      this.answer = this.detail = null; // what is shown is never the answer to another question
     }
     this.#glide();
   }

@@ -61,6 +61,7 @@ class Curves {
   }
 
   #choose(family) {
+    this.stopPlaying();
     const models = this.families[family];
     const [first] = models;
     this.task = null;
@@ -77,7 +78,7 @@ class Curves {
     byId("strips").replaceChildren(...this.strips.map((strip) => strip.element));
     this.#legend();
     this.#asTrained(FIRST_STEPS);
-    this.points.replace([]);
+    this.points.reset();
   }
 
   #asTrained(least = 1) {

@@ -1,6 +1,6 @@
 // The plot of the curves tab: axes, the true curve, every model's band and curves, and the points on top.
 
-import { html, number, svg } from "./dom.js";
+import { html, svg } from "./dom.js";
 import { band, linear, path } from "./scale.js";
 
 const MARGIN = { top: 10, right: 12, bottom: 30, left: 38 };
@@ -54,13 +54,14 @@ export class Plot {
     const { width, height } = this.size;
     const { top, right, bottom, left } = MARGIN;
     const parts = [svg("rect", { class: "field", x: left, y: top, width: width - left - right, height: height - top - bottom })];
-    for (const tick of this.x.ticks(width < 500 ? 5 : 10)) {
+    const [across, up] = [this.x.ticks(width < 500 ? 5 : 10), this.y.ticks(height < 360 ? 5 : 9)];
+    for (const tick of across) {
       parts.push(svg("line", { class: tick ? "gridline" : "gridline zero", x1: this.x(tick), x2: this.x(tick), y1: top, y2: height - bottom }));
-      parts.push(svg("text", { class: "tick-label", x: this.x(tick), y: height - bottom + 18, "text-anchor": "middle" }, number0(tick)));
+      parts.push(svg("text", { class: "tick-label", x: this.x(tick), y: height - bottom + 18, "text-anchor": "middle" }, label(tick, across)));
     }
-    for (const tick of this.y.ticks(height < 360 ? 5 : 9)) {
+    for (const tick of up) {
       parts.push(svg("line", { class: tick ? "gridline" : "gridline zero", x1: left, x2: width - right, y1: this.y(tick), y2: this.y(tick) }));
-      parts.push(svg("text", { class: "tick-label", x: left - 8, y: this.y(tick) + 4, "text-anchor": "end" }, number0(tick)));
+      parts.push(svg("text", { class: "tick-label", x: left - 8, y: this.y(tick) + 4, "text-anchor": "end" }, label(tick, up)));
     }
     this.layers.grid.replaceChildren(...parts);
   }
@@ -138,4 +139,8 @@ export class Plot {
   }
 }
 
-const number0 = (tick) => (Number.isInteger(tick) ? String(tick) : number(tick)).replace("-", "−");
+/** A tick with as many decimals as the finest of all needs. */
+function label(tick, ticks) {
+  const decimals = Math.max(...ticks.map((one) => (String(one).split(".")[1] ?? "").length));
+  return tick.toFixed(decimals).replace("-", "−");
+}

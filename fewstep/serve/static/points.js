@@ -65,6 +65,13 @@ export class Points {
     this.changed();
   }
 
+  /** Begins anew, with no way back. */
+  reset() {
+    this.replace([]);
+    this.#past = [];
+    this.changed();
+  }
+
   undo() {
     if (!this.canUndo) return;
     this.list = this.#past.pop();

@@ -19,7 +19,7 @@ export class Strip {
   draw(most) {
     const layers = this.contestant.detail?.layers ?? null;
     const masked = layers?.some((layer) => layer.mask);
-    this.note.textContent = !layers ? "waits for points" : masked ? "" : "every unit may move";
+    this.note.textContent = this.contestant.diverged ? "diverged" : !layers ? "waits for points" : masked ? "" : "every unit may move";
     this.rows.forEach((one, n) => drawRow(one, layers?.[n] ?? null, most));
   }
 }
