@@ -223,6 +223,7 @@ def test_the_plot_by_keyboard(browse):
     page.focus("#plot svg")
     for key in ("ArrowRight", "Shift+ArrowUp", "Enter", "Shift+ArrowLeft", "Shift+ArrowLeft", "Enter"):
         page.keyboard.press(key)
+    settle(page)  # it is drawn in the next frame
     points = page.locator("#plot .point")
     assert points.count() == 2
     placed = points.last.get_attribute("transform")
@@ -233,12 +234,13 @@ def test_the_plot_by_keyboard(browse):
         "ArrowDown",
     ):  # picks it up, moves it, puts it down; then the cursor moves
         page.keyboard.press(key)
+    settle(page)
     moved = points.last.get_attribute("transform")
     assert moved != placed
     page.keyboard.press("n")
     page.keyboard.press("Delete")
-    assert points.count() == 1
     settle(page)
+    assert points.count() == 1
     told(page, "plot-said", "Removed")
     told(page, "curves-said", "MAML: error")
     page.focus("#tab-curves")
