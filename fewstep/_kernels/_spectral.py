@@ -122,8 +122,8 @@ def _exact(x: Rows, centred: Labels, sigma: Held, size: int, weight: Weight) -> 
 def _rough(x: Rows, centred: Labels, sigma: Held, waves: Waves, size: int, weight: Weight) -> tuple[Matrix, Array]:
     """With random features f: Psi = Z Z^T, where the row i of Z is the product of all labels and features of i.
 
-    A block is taken in single precision, whose rounding is far below the error of the features, and several times as
-    fast; blocks are summed in that of the rows.
+    A block is taken in single precision, whose rounding is far below the error of the features, and twice as fast;
+    blocks are summed in that of the rows.
     """
     single, given = (lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), tree)), x.dtype
     waves, sigma, projected = single(waves), single(sigma), single(x @ weight)
