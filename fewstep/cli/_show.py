@@ -14,6 +14,7 @@ from fewstep import data
 from fewstep.runs.files import finite
 
 _SECONDS = 2.0
+_WIDE = 1000  # columns
 _STATISTICS = {
     "transductive": "of the query (transductive)", "support": "of the support",
     "layer": "of an image", "group": "of an image",
@@ -63,7 +64,9 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
     for row in rows:
         made.add_row(*(str(cell) for cell in row))
     console = Console(highlight=False)
-    console.print(made, soft_wrap=not console.is_terminal)
+    if not console.is_terminal:  # for another program, or a file: no cell is cut or broken
+        console = Console(highlight=False, width=_WIDE)
+    console.print(made)
 
 
 def _number(value: float | None) -> str:
