@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewstep._disk import writing
+from fewstep._disk import saved_file, writing
 from fewstep._errors import FewstepError
 from fewstep.runs.memory import Fitted
 
@@ -54,9 +54,7 @@ def load(path: Path | str) -> Any:
     """The estimator that `save` wrote: one that learns tasks, or one that has learned a task."""
     from fewstep.estimators import _estimators
 
-    path = Path(path)
-    if not path.is_file() and (ended := path.with_name(path.name + ".npz")).is_file():
-        path = ended  # save() has added the ending
+    path = saved_file(Path(path))
     if not path.is_file():
         raise FewstepError(f"{path} is not there. Give the file that save() has written.")
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fewstep._disk import writing
+from fewstep._disk import saved_file, writing
 from fewstep._errors import FewstepError
 
 FORMAT = 1
@@ -39,8 +39,7 @@ def write(estimator: Any, arrays: dict[str, np.ndarray], path: Path) -> Path:
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays of a file."""
-    if not path.is_file() and (ended := path.with_name(path.name + ".npz")).is_file():
-        path = ended  # save() has added the ending
+    path = saved_file(path)
     if not path.is_file():
         raise FewstepError(f"{path} is not there. Give the file that save() or `fewstep layerwise fit` has written.")
     try:

@@ -24,8 +24,7 @@ def pin_table(experiment: Experiment) -> Experiment:
     """The experiment with what its table says: the split of the tasks, and the columns as the training tasks have
     them. They are kept with the run, so that it needs the table no more to be adapted."""
     made = read_table(dataclasses.replace(experiment, classes=None, schema=None, source=None))
-    rows = sum(int(part.counts.sum()) for part in made.parts.values())
-    source = {"path": str(_path(experiment).resolve()), "rows": rows, "digest": made.digest}
+    source = {"path": str(_path(experiment).resolve()), "rows": made.rows, "digest": made.digest}
     return dataclasses.replace(experiment, classes=made.split, schema=made.schema.to_dict(), source=source)
 
 
@@ -62,10 +61,9 @@ def _read(path: Path, stamp: tuple[int, int], told: str) -> Table:
     schema = Schema.from_dict(experiment.schema) if experiment.schema else None
     made = make_table(frame, asked, split=experiment.classes, split_seed=experiment.split_seed or 0, schema=schema)
     if experiment.source and experiment.source["digest"] != made.digest:
-        rows = sum(int(part.counts.sum()) for part in made.parts.values())
         raise FewstepError(
             f"{path} has changed since the run was made: its tasks had {experiment.source['rows']} rows then and have "
-            f"{rows} now, or cells are others. Bring the table back as it was, or train a new run."
+            f"{made.rows} now, or cells are others. Bring the table back as it was, or train a new run."
         )
     return made
 

@@ -40,6 +40,11 @@ class Table(NamedTuple):
     note: str = ""
     digest: str = ""
 
+    @property
+    def rows(self) -> int:
+        """How many rows its tasks have together."""
+        return sum(int(part.counts.sum()) for part in self.parts.values())
+
 
 class Asked(NamedTuple):
     """What a user says of a table: which columns have which role, and what to do about missing cells."""
