@@ -1,6 +1,7 @@
 """What the disk may refuse, said clearly; and folders that one process holds at a time."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,16 @@ def writing(path: Path) -> Iterator[None]:
         raise FewstepError(
             f"Cannot write {path}: {error.strerror or error}. Make room, or choose a folder that can be written."
         ) from error
+
+
+def empty(folder: Path) -> None:
+    """Removes all that a folder holds, but for the lock."""
+    with writing(folder):
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK:
+                entry.unlink()
 
 
 def saved_file(path: Path) -> Path:

@@ -78,11 +78,15 @@ class NotFinite(FewstepError):
         self.step = step
 
 
+def _keys(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
+    return jax.vmap(jax.random.key)(seeds)
+
+
 def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
     """The state before the first step, for each seed."""
 
     def begin(seeds: Int[Array, " seeds"]) -> TrainState:
-        keys, none = jax.vmap(jax.random.key)(seeds), jnp.zeros_like(seeds)
+        keys, none = _keys(seeds), jnp.zeros_like(seeds)
         meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))(keys)
         # The type is given, because a weak one would be another after a validation and all would compile again.
         best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
@@ -161,7 +165,7 @@ def train(
     optimiser: optax.GradientTransformation | None = None,
     meta_batch: int = 4,
     outer: Outer = unrolled,
-    seed: int | Sequence[int] = 0,
+    seed: int | Sequence[int] | None = None,
     mesh: Mesh | None = None,
     chunk: int | None = None,
     log_every: int = 100,
@@ -177,11 +181,11 @@ def train(
 
     **Arguments:** `steps` in all, counted from the start also when `state` continues an earlier training;
     `optimiser` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks a step; `outer` how the outer gradient
-    is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together; `mesh` and `chunk`
-    spread the tasks over devices and scan them in chunks; `validate` from `make_validate` every `validate_every` steps,
-    and `patience` stops after that many validations without a better score; `on_segment(state, new_rows)` is called
-    after each segment of about a second, and ends training when it returns True; `agree` gives all processes of a mesh
-    the same number, one of theirs.
+    is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together (default: 0, or
+    those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks; `validate` from
+    `make_validate` every `validate_every` steps, and `patience` stops after that many validations without a better
+    score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends training when it
+    returns True; `agree` gives all processes of a mesh the same number, one of theirs.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -189,7 +193,10 @@ def train(
 
         meta = train(learner, sinusoid(), steps=1000).meta
     """
-    seeds = [seed] if isinstance(seed, int) else list(seed)
+    alone = state is None or len(state.key) == 1 if seed is None else isinstance(seed, int)
+    seeds = [seed or 0] if seed is None or isinstance(seed, int) else list(seed)
+    if state is not None and seed is not None:
+        _check_seeds(seed, state)
     optimiser = optax.adam(1e-3) if optimiser is None else optimiser
     _check(steps, meta_batch, seeds)
     segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
@@ -215,8 +222,19 @@ def train(
         log += rows
         if on_segment and on_segment(state, rows):
             break
-    meta = one_seed(state.meta) if isinstance(seed, int) else jax.tree.map(jnp.copy, state.meta)
+    meta = one_seed(state.meta) if alone else jax.tree.map(jnp.copy, state.meta)
     return Trained(meta, state, log)
+
+
+def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
+    """Raises where a state was made with other seeds than those asked for: its random numbers would go on."""
+    asked = jax.random.key_data(_keys(jnp.asarray([seed] if isinstance(seed, int) else seed)))
+    own = jax.random.key_data(state.key)
+    if asked.shape != own.shape or bool((asked != own).any()):
+        raise FewstepError(
+            f"seed is {seed}, and the state was made with {'another' if len(own) == 1 else 'other seeds'}: its random "
+            "numbers go on from where they were. Leave seed out to continue the state, or state to start anew."
+        )
 
 
 def one_seed(tree: Any) -> Any:

@@ -30,8 +30,8 @@ def begun(folder: Path, rule: str, **options: Any) -> Path:
     run = create_run(folder / rule, Experiment(rule, **options))
     built = run.build()
     run.save(first_state(built.learner, built.optimiser, run.seeds))
-    run.cut_log(0)
-    run.append([Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)])
+    run.restore_log(0)
+    run.append(run.lines(Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)))
     return run.path
 
 

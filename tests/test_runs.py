@@ -202,7 +202,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(tmp_path):
 def test_a_full_disk_is_said_before_writing_begins(finished, monkeypatch):
     monkeypatch.setattr(checkpoints, "_MARGIN", 10**18)  # no disk has that much room
     with pytest.raises(FewstepError, match=r"Cannot write the checkpoint of step 99 .* No space left on device"):
-        checkpoints.save(finished.checkpoints, 99, state_of(finished))
+        checkpoints.save(finished.checkpoints, 99, state_of(finished), {})
     assert 99 not in checkpoints.steps(finished.checkpoints)
 
 

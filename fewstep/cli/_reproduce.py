@@ -9,6 +9,7 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
+from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_grid
 from fewstep.cli._reproduce_curves import run_curves
 from fewstep.cli._reproduce_layerwise import run_layerwise
@@ -180,7 +181,7 @@ class Reproduce:
         given = {name: getattr(self, name) for name in ("seeds", "steps", "n_tasks")}
         if self.budget is not None and self.steps is not None:
             raise FewstepError("--budget and --steps are both given. Keep one.")
-        budget = None if self.budget is None else _seconds(self.budget)
+        budget = None if self.budget is None else seconds_of(self.budget)
         scale = plain._replace(
             seed=self.seed, only=self.only, shots=self.shots, budget=budget,
             **{name: value for name, value in given.items() if value is not None},
@@ -191,15 +192,3 @@ class Reproduce:
                     f"--{name.replace('_', '-')} is {getattr(scale, name)}. It must be at least {least}."
                 )
         return scale
-
-
-def _seconds(text: str) -> float:
-    """A time such as 90s, 30m or 1.5h."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    try:
-        seconds = float(text[:-1]) * units[text[-1:]]
-    except (ValueError, KeyError):
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise FewstepError(f"--budget is {text!r}. Give a time such as 90s, 30m or 1.5h.")
-    return seconds

@@ -8,14 +8,17 @@ from typing import Annotated
 import jax
 import tyro
 
+from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
 from fewstep.inspection import layer_lines
 from fewstep.runs import Experiment, Run, calibrate_run, create_run, distributed, load, scores, train_run, write_report
+from fewstep.runs.budget import planned
 from fewstep.runs.build import build
 from fewstep.runs.cluster import find_place
-from fewstep.runs.experiment import NO_HINT
+from fewstep.runs.experiment import AUTO, NO_HINT
 from fewstep.runs.tables import read_table
 from fewstep.runs.train import Outcome
 
@@ -27,6 +30,7 @@ class Train:
     Examples of use:
       fewstep train mtnet sinusoid --steps 2000 --run runs/x
       fewstep train mtnet+rates sinusoid --seeds 5
+      fewstep train mtnet omniglot --budget 30m
       fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
       fewstep train mtnet omniglot --ways 5 --shots 1 --steps 15000
       fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
@@ -37,6 +41,9 @@ class Train:
     experiment: tyro.conf.OmitArgPrefixes[Experiment]
     run: Annotated[Path | None, NO_HINT] = None
     """Folder of the run (default: runs/METHOD-TASKS-SEED)."""
+    budget: Annotated[str | None, NO_HINT] = None
+    """Train for about so long, such as 10m or 2h: how many steps fit is measured before training starts (default: as
+    many as --steps)."""
     overwrite: bool = False
     """Replace a run of another experiment in that folder."""
     save_every: float = 15.0
@@ -69,14 +76,30 @@ class Train:
         return self._report(run, outcome) if jax.process_index() == 0 else 130 * outcome.interrupted
 
     def _train(self) -> tuple[Run, Outcome]:
-        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:").removeprefix("table:")
-        name = f"{self.experiment.method}-{tasks}-{self.experiment.seed}"
-        run = create_run(self.run or Path("runs") / name, self.experiment, overwrite=self.overwrite)
+        path, experiment = self.run or self._usual_path(), self.experiment
+        if self.budget is not None:
+            experiment = self._plan(path, seconds_of(self.budget))
+        run = create_run(path, experiment, overwrite=self.overwrite, tune=self.tune, say=_show.say)
         if not distributed.first():
             return run, train_run(run, save_seconds=self.save_every)
         self._tell(run)
         with show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
-            return run, train_run(run, progress, save_seconds=self.save_every, tune=self.tune)
+            return run, train_run(run, progress, save_seconds=self.save_every)
+
+    def _usual_path(self) -> Path:
+        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:").removeprefix("table:")
+        return Path("runs") / f"{self.experiment.method}-{tasks}-{self.experiment.seed}"
+
+    def _plan(self, path: Path, seconds: float) -> Experiment:
+        """The experiment with as many steps as fit into the time on this machine."""
+        if self.experiment.steps != dataclasses.replace(self.experiment, steps=AUTO).steps:
+            raise FewstepError("--budget and --steps are both given. Keep one.")
+        if distributed.several():
+            raise FewstepError("--budget does not apply to several processes. Give --steps instead.")
+        _show.say(f"Measuring how many steps fit into {self.budget}.")
+        experiment = planned(self.experiment, path, seconds, overwrite=self.overwrite)
+        _show.say(f"Training {experiment.steps} steps.")
+        return experiment
 
     def _tell(self, run: Run) -> None:
         """What a user should know before a long training: rows left out, and what a rule finds in their network."""

@@ -1,16 +1,16 @@
 """The folder of a reproduction: one study of one size, held by one process, never replaced unasked."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fewstep._disk import LOCK, locked, writing
+from fewstep._disk import empty, locked, writing
 from fewstep._errors import FewstepError
 from fewstep.reproduce._study import Scale, Study
 from fewstep.runs.files import read_json, write_json
 from fewstep.runs.run import holds_something
+from fewstep.runs.settings import differences
 
 _GRID = "grid.json"
 Identity = dict[str, Any]
@@ -34,7 +34,7 @@ def held(identity: Identity, folder: Path, *, resume: bool, overwrite: bool) -> 
     known = _known(folder)
     with locked(folder, busy):
         if overwrite:
-            _empty(folder)
+            empty(folder)
         else:
             _check_same(identity, folder, known, resume)
         note_seconds(identity, folder, seconds(folder))
@@ -66,18 +66,9 @@ def _known(folder: Path) -> dict[str, Any]:
     return known
 
 
-def _empty(folder: Path) -> None:
-    with writing(folder):
-        for path in folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != LOCK:
-                path.unlink()
-
-
 def _check_same(asked: Identity, folder: Path, known: dict[str, Any], resume: bool) -> None:
-    differ = [f"{key} is {known.get(key)} there and {asked[key]} here" for key in asked if known.get(key) != asked[key]]
-    if differ:
+    there = {key: known.get(key) for key in asked}  # a folder knows more, such as the seconds spent on it
+    if differ := differences(there, asked):
         raise FewstepError(
             f"{folder} holds another reproduction: {', '.join(differ)}. Nothing was changed. Choose another --out, or "
             "replace it with --overwrite."

@@ -17,7 +17,6 @@ from fewstep._outer import task_keys
 from fewstep._train import UNSEEN, NotFinite
 from fewstep._train import Row as LogRow
 from fewstep.inspection import inspect
-from fewstep.reproduce._budget import steps_within
 from fewstep.reproduce._images import judge_images
 from fewstep.reproduce._study import Cell, Judged
 from fewstep.runs import (
@@ -32,8 +31,10 @@ from fewstep.runs import (
     open_run,
     train_run,
 )
+from fewstep.runs.budget import steps_within
 from fewstep.runs.files import finite, read_json, write_json
 from fewstep.runs.meter import Meter
+from fewstep.runs.settings import differences
 from fewstep.runs.source import commit
 
 _NOTE_SECONDS = 10.0
@@ -59,8 +60,7 @@ def fitted(folder: Path, cell: Cell, budget: float | None) -> Cell:
 
 def _check_same(path: Path, known: Experiment, wanted: Experiment) -> None:
     """A row must have been trained as the study would train it now, or its command would not make it again."""
-    there, here = (dataclasses.asdict(experiment) for experiment in (known, wanted))
-    if differ := [f"{key} is {there[key]} there and {here[key]} here" for key in here if there[key] != here[key]]:
+    if differ := differences(dataclasses.asdict(known), dataclasses.asdict(wanted)):
         raise FewstepError(
             f"{path} was trained otherwise than this study does: {', '.join(differ)}. Nothing was changed. Move that "
             "folder away, or choose another --out."

@@ -1,5 +1,6 @@
 """A run on disk: its experiment, checkpoints, metrics and report."""
 
+from fewstep.runs.create import create_run as create_run
 from fewstep.runs.experiment import Experiment as Experiment
 from fewstep.runs.model import Model as Model
 from fewstep.runs.model import adapt as adapt
@@ -9,7 +10,6 @@ from fewstep.runs.model import load as load
 from fewstep.runs.report import scores as scores
 from fewstep.runs.report import write_report as write_report
 from fewstep.runs.run import Run as Run
-from fewstep.runs.run import create_run as create_run
 from fewstep.runs.run import open_run as open_run
 from fewstep.runs.table_model import baseline_rows as baseline_rows
 from fewstep.runs.table_model import calibrate_run as calibrate_run

@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,16 @@ class Damaged(FewstepError):
     """A checkpoint whose files are not what was written."""
 
 
-def save(folder: Path, step: int, state: Any) -> Path:
-    """Writes a checkpoint and removes all but the newest ones. Raises `FewstepError` when the disk refuses."""
+def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
+    """Writes a checkpoint, with `texts` as files by their names beside the arrays, and removes all but the newest ones.
+    Raises `FewstepError` when the disk refuses."""
     partial, target = folder / f"{_PARTIAL}{step:09d}", folder / f"{step:09d}"
     try:
         _begin(folder, partial, state)
         _write(partial, state)
         if distributed.first():
-            (partial / _SHAPES).write_text(json.dumps(_shapes(state), indent=1))
+            for name, text in (texts | {_SHAPES: json.dumps(_shapes(state), indent=1)}).items():
+                (partial / name).write_text(text, encoding="utf-8", newline="")
             _finish(folder, partial, target)
         distributed.agreed(True)
     except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
@@ -93,9 +95,11 @@ def steps(folder: Path) -> list[int]:
     return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit() and path.is_dir())
 
 
-def restore(path: Path, like: Any) -> Any:
-    """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed."""
+def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> Any:
+    """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed, and what
+    `check` raises, which may look at the texts it was saved with."""
     verify(path)
+    check(path)
     _check_shapes(path, like)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like)
     try:
@@ -105,12 +109,12 @@ def restore(path: Path, like: Any) -> Any:
         raise Damaged(f"{path} does not hold what its configuration says: {str(error).splitlines()[0][:200]}") from None
 
 
-def newest(folder: Path, like: Any) -> tuple[Any | None, list[str]]:
+def newest(folder: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> tuple[Any | None, list[str]]:
     """The state of the newest checkpoint that is whole, and a message for each one passed over."""
     messages: list[str] = []
     for step in reversed(steps(folder)):
         try:
-            return restore(folder / f"{step:09d}", like), messages
+            return restore(folder / f"{step:09d}", like, check), messages
         except Damaged as damage:
             messages.append(str(damage) + " Using the one before it." * (step != steps(folder)[0]))
     return None, messages
@@ -131,6 +135,12 @@ def _check_shapes(path: Path, like: Any) -> None:
                 f"{path} holds other arrays than the run's network has now: {name} is of shape {there.get(name)} there "
                 f"and {here.get(name)} here. Has the file of --network changed? Bring it back as it was."
             )
+
+
+def read_text(path: Path, name: str) -> str | None:
+    """A text that a checkpoint was saved with; nothing if an earlier version, which had none, wrote it."""
+    file = path / name
+    return file.read_bytes().decode() if file.is_file() else None
 
 
 def verify(path: Path) -> None:

@@ -245,6 +245,11 @@ class Experiment:
         """Whether its tasks are those of a table."""
         return self.tasks.startswith("table:")
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of the perceptron's hidden layers."""
+        return self.hidden or ((64, 64) if self.has_table else (40, 40))
+
     def _sizes(self) -> dict[str, int]:
         sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
         sizes = _TABLE_SIZES if self.has_table else sizes

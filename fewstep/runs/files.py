@@ -27,7 +27,7 @@ def write_text(path: Path, text: str) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")
-        new.write_text(text, encoding="utf-8")
+        new.write_text(text, encoding="utf-8", newline="")
         new.replace(path)
 
 

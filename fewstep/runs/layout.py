@@ -69,8 +69,7 @@ def _start_with_one_thread() -> None:
 
 
 def _work(experiment: Experiment, inner_steps: int) -> int:
-    widths = experiment.hidden or (40, 40)
-    products = sum(a * b for a, b in itertools.pairwise(widths))
+    products = sum(a * b for a, b in itertools.pairwise(experiment.widths))
     rows = max(experiment.shots, experiment.queries) * (inner_steps + 1)
     return products * rows * experiment.meta_batch * experiment.seeds
 

@@ -88,7 +88,7 @@ def _curves(experiment: Experiment) -> Problem:
         network = own_network(experiment.network, jnp.zeros((4, widths[0])), widths[1])
     else:
         network = networks.mlp(
-            *widths, hidden=experiment.hidden or (40, 40), bias_inputs=experiment.bias_inputs or 0,
+            *widths, hidden=experiment.widths, bias_inputs=experiment.bias_inputs or 0,
             std=None if experiment.start == "he" else 0.01,
         )  # fmt: skip
     text = experiment.loss or "squared_error"

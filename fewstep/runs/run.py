@@ -2,22 +2,24 @@
 
 import csv
 import dataclasses
+import io
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from fewstep import data
 from fewstep._disk import LOCK, writing
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
-from fewstep.runs import checkpoint, distributed
-from fewstep.runs.build import Built, build, lay_out, plans_for_its_steps
+from fewstep.runs import checkpoint
+from fewstep.runs.build import Built, build
 from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.tables import pin_table
+from fewstep.runs.files import write_text
+from fewstep.runs.settings import differences, fingerprint
 
+CONFIG = "config.json"
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
+_MADE_BY, _LOG = "experiment.json", "metrics.csv"  # of a checkpoint
+Line = list[str]  # of the log, as text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Run:
 
     @property
     def metrics(self) -> Path:
-        """The log: one row a seed and `log_every` steps."""
+        """The log: one row per seed and `log_every` steps."""
         return self.path / "metrics.csv"
 
     @property
@@ -42,56 +44,94 @@ class Run:
         """The seeds that are trained together."""
         return list(range(self.experiment.seed, self.experiment.seed + self.experiment.seeds))
 
+    @property
+    def busy(self) -> str:
+        """The message for a process that finds another one training the run."""
+        return f"Another process is training {self.path}. Wait for it, or choose another --run."
+
     def build(self) -> Built:
         """The parts the experiment names."""
         return build(self.experiment)
 
     def state(self, built: Built) -> tuple[TrainState | None, list[str]]:
-        """The newest whole state, if there is one, and a message for every damaged one that was passed over."""
+        """The newest whole state, if there is one, and a message for every damaged one that was skipped.
+
+        Raises `FewstepError` when another experiment than that of config.json made it."""
         if not checkpoint.steps(self.checkpoints):
             return None, []
-        return checkpoint.newest(self.checkpoints, first_state(built.learner, built.optimiser, self.seeds))
+        like = first_state(built.learner, built.optimiser, self.seeds)
+        return checkpoint.newest(self.checkpoints, like, self._check_maker)
 
     def state_at(self, step: int, built: Built) -> TrainState:
         """The state of one checkpoint. Raises `FewstepError` when it is not there or damaged."""
         like = first_state(built.learner, built.optimiser, self.seeds)
-        return checkpoint.restore(self.checkpoints / f"{step:09d}", like)
+        return checkpoint.restore(self._checkpoint(step), like, self._check_maker)
 
-    def save(self, state: TrainState) -> Path:
-        """Writes a checkpoint."""
-        return checkpoint.save(self.checkpoints, int(state.step), state)
+    def save(self, state: TrainState, log: Iterable[Line] = ()) -> Path:
+        """Writes a checkpoint: the state, the log up to it, and the settings that made it."""
+        texts = {_MADE_BY: json.dumps(fingerprint(self.experiment), indent=1), _LOG: _csv([_COLUMNS, *log])}
+        return checkpoint.save(self.checkpoints, int(state.step), state, texts)
 
-    def append(self, rows: list[Row]) -> None:
-        """Adds rows to the log."""
+    def write_config(self) -> None:
+        """Writes the experiment to config.json, in place of what was there."""
+        settings = {"fewstep": version(), "experiment": dataclasses.asdict(self.experiment)}
+        write_text(self.path / CONFIG, json.dumps(settings, indent=2) + "\n")
+
+    def lines(self, rows: Iterable[Row]) -> list[Line]:
+        """Rows as lines of the log, one per seed."""
+        return [
+            [str(value) for value in (row.step, seed, row.loss[n], row.gradient_norm[n])]
+            + ["" if row.validation is None else str(row.validation[n])]
+            for row in rows
+            for n, seed in enumerate(self.seeds)
+        ]
+
+    def append(self, lines: Iterable[Line]) -> None:
+        """Adds lines to the log."""
         with writing(self.metrics), self.metrics.open("a", newline="") as file:
-            csv.writer(file).writerows(line for row in rows for line in self._lines(row))
+            file.write(_csv(lines))
 
-    def cut_log(self, step: int) -> None:
-        """Drops the rows after a step: they belong to work that was lost and is done again."""
-        kept = [_COLUMNS, *(tuple(row) for row in self.log() if int(row[0]) <= step)]
-        with writing(self.metrics):
-            new = self.metrics.with_suffix(".new")
-            with new.open("w", newline="") as file:
-                csv.writer(file).writerows(kept)
-            new.replace(self.metrics)
+    def restore_log(self, step: int) -> list[Line]:
+        """Writes the log anew as it was at a checkpoint, and returns it; what came later is done again.
 
-    def log(self) -> list[list[str]]:
-        """The rows of the log, as text; a last row that was not written whole is left out."""
-        if not self.metrics.exists():
-            return []
-        with self.metrics.open(newline="") as file:
-            rows = list(csv.reader(file))[1:]
-        return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
+        A checkpoint of an earlier version has no log: the file's own lines up to that step are kept."""
+        text = checkpoint.read_text(self._checkpoint(step), _LOG)
+        kept = [line for line in self.log() if int(line[0]) <= step] if text is None else _read(text)
+        write_text(self.metrics, _csv([_COLUMNS, *kept]))
+        return kept
 
-    def _lines(self, row: Row) -> Iterator[tuple[Any, ...]]:
-        for number, seed in enumerate(self.seeds):
-            score = "" if row.validation is None else row.validation[number]
-            yield row.step, seed, row.loss[number], row.gradient_norm[number], score
+    def log(self) -> list[Line]:
+        """The lines of the log; a last one that was not written whole is left out."""
+        return _read(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
+
+    def _checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"{step:09d}"
+
+    def _check_maker(self, path: Path) -> None:
+        text = checkpoint.read_text(path, _MADE_BY)
+        if text is None:  # written by an earlier version
+            return
+        if differ := differences(json.loads(text), fingerprint(self.experiment), option):
+            raise FewstepError(
+                f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
+                "from a copy, or train the run anew with --overwrite."
+            )
+
+
+def _csv(rows: Iterable[Iterable[str]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def _read(text: str) -> list[Line]:
+    rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
 
 
 def open_run(path: Path) -> Run:
     """Opens a run folder. Raises `FewstepError` when it is missing or is not one."""
-    config = path / "config.json"
+    config = path / CONFIG
     if path.is_file():
         raise FewstepError(f"{path} is a file. Give the folder of a run.")
     if not path.is_dir():
@@ -106,79 +146,6 @@ def open_run(path: Path) -> Run:
         ) from None
 
 
-def create_run(path: Path, experiment: Experiment, *, overwrite: bool = False) -> Run:
-    """The run of an experiment in a folder: a new one, or the same experiment's that was begun there.
-
-    A folder that holds something else is refused, unless it is a run and `overwrite` is set. Of several processes the
-    first makes it and the others open it.
-    """
-    if distributed.several():
-        lay_out(experiment)  # all together, before one makes the run while the others wait
-    if not distributed.first():
-        return _made_by_first(path, experiment)
-    run = _create(path, experiment, overwrite=overwrite)
-    distributed.agreed((str(path), experiment.to_json()))
-    return run
-
-
-def _made_by_first(path: Path, experiment: Experiment) -> Run:
-    there, told = distributed.agreed(None)
-    number = distributed.index()
-    if (there, Experiment.from_json(told)) != (str(path), experiment):
-        raise FewstepError(
-            f"Process {number} was given another command than process 0. Give all processes the same one; only "
-            "--process differs."
-        )
-    if not (path / "config.json").is_file():
-        raise FewstepError(
-            f"Process {number} does not see {path}, which process 0 has made. Choose a --run on a file system that all "
-            "processes share."
-        )
-    return open_run(path)
-
-
-def _create(path: Path, experiment: Experiment, *, overwrite: bool) -> Run:
-    there = path.is_dir() and holds_something(path)
-    replaced = there and overwrite and (path / "checkpoints").is_dir()  # a run, whether or not it can be read
-    found = open_run(path) if there and not replaced else None
-    experiment = _pinned(experiment, None if overwrite else found)
-    built = build(experiment)  # whatever is wrong with the experiment is said before a folder is touched
-    if experiment.has_images or experiment.has_table:
-        built.check_data()
-    if path.is_file():
-        raise FewstepError(f"{path} is a file. Choose another --run.")
-    if replaced or (found is not None and overwrite):
-        shutil.rmtree(path)
-    elif found is not None:
-        _check_same(found, experiment)
-    run = Run(path, experiment)
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
-        new = path / "config.json.new"
-        new.write_text(
-            json.dumps({"fewstep": version(), "experiment": dataclasses.asdict(experiment)}, indent=2) + "\n"
-        )
-        new.replace(path / "config.json")
-    return run
-
-
-def _pinned(experiment: Experiment, found: Run | None) -> Experiment:
-    """The experiment with the classes of its folder, or the tasks of its table, drawn, or as the run that was begun has
-    them."""
-    if experiment.has_table and not experiment.schema:
-        same = found is not None and found.experiment.tasks == experiment.tasks and found.experiment.schema
-        if not same:
-            return pin_table(experiment)
-        assert found is not None
-        of_table = {name: getattr(found.experiment, name) for name in ("classes", "schema", "source")}
-        return dataclasses.replace(experiment, **of_table)
-    if experiment.classes or not experiment.tasks.startswith("folder:"):
-        return experiment
-    drawn = found.experiment.classes if found else None
-    classes = drawn or data.pin(experiment.tasks, experiment.split_seed or 0, experiment.ways or 5)
-    return dataclasses.replace(experiment, classes=classes)
-
-
 def holds_something(folder: Path) -> bool:
     """Whether a folder holds more than a lock and files that a killed process did not finish."""
     with writing(folder):
@@ -190,19 +157,3 @@ def version() -> str:
     from fewstep import __version__
 
     return __version__
-
-
-def _check_same(found: Run, asked: Experiment) -> None:
-    old, new = dataclasses.asdict(found.experiment), dataclasses.asdict(asked)
-    differ = [name for name in new if new[name] != old[name] and name != "steps"]
-    if differ:
-        values = ", ".join(f"{option(name)} is {old[name]} there and {new[name]} here" for name in differ)
-        raise FewstepError(
-            f"{found.path} holds another experiment: {values}. Nothing was changed. Choose another --run, or replace "
-            "the old run with --overwrite."
-        )
-    if old["steps"] != new["steps"] and plans_for_its_steps(asked):
-        raise FewstepError(
-            f"{found.path} was planned for {old['steps']} steps: its outer step size falls to 0 over just these, so it "
-            f"cannot be continued to {new['steps']}. Choose another --run, or replace the old run with --overwrite."
-        )

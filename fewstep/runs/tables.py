@@ -17,8 +17,6 @@ from fewstep.runs.parts import Problem, checked_loss, own_loss, own_network
 from fewstep.tables import Asked, Rows, Schema, Table, check_sizes, make_table, read
 from fewstep.tasks.table import table
 
-HIDDEN = (64, 64)
-
 
 def pin_table(experiment: Experiment) -> Experiment:
     """The experiment with what its table says: the split of the tasks, and the columns as the training tasks have
@@ -102,7 +100,7 @@ def problem_of_rows(
         wanted = outputs if asked is None else asked
         if experiment.network is not None or make is not None:
             return own_network(make or experiment.network, jnp.zeros((4, inputs)), wanted)
-        return _perceptron(experiment, inputs, wanted, experiment.hidden or HIDDEN)
+        return _perceptron(experiment, inputs, wanted)
 
     score, text = losses.accuracy if schema.classes else losses.squared_error, experiment.loss or usual
     loss = checked_loss(text, own_loss(text), outputs, classes=bool(schema.classes))
@@ -113,6 +111,6 @@ def problem_of_rows(
     )  # fmt: skip
 
 
-def _perceptron(experiment: Experiment, inputs: int, outputs: int, hidden: tuple[int, ...]) -> Network:
+def _perceptron(experiment: Experiment, inputs: int, outputs: int) -> Network:
     std = 0.01 if experiment.start == "paper" else None
-    return networks.mlp(inputs, outputs, hidden=hidden, std=std, bias_inputs=experiment.bias_inputs or 0)
+    return networks.mlp(inputs, outputs, hidden=experiment.widths, std=std, bias_inputs=experiment.bias_inputs or 0)

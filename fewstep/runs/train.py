@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 from tensorboardX import SummaryWriter
 
 from fewstep._disk import locked
-from fewstep._errors import FewstepError
-from fewstep._train import NotFinite, Row, TrainState, first_state, train
+from fewstep._train import NotFinite, Row, TrainState, train
 from fewstep._validate import make_validate
 from fewstep.runs import checkpoint, distributed, layout
 from fewstep.runs.build import Built, inner_steps, lay_out, make_mesh
-from fewstep.runs.files import read_json, write_json
+from fewstep.runs.create import begun_layout
 from fewstep.runs.layout import Layout
-from fewstep.runs.measured import fastest
-from fewstep.runs.run import Run
+from fewstep.runs.resume import begin, check_unchanged
+from fewstep.runs.run import Line, Run
 
 SAVE_SECONDS = 15.0
 
@@ -45,59 +44,50 @@ class Outcome(NamedTuple):
     signalled: bool
 
 
-def train_run(
-    run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS, tune: bool = False
-) -> Outcome:
+def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
     """Trains a run to its number of steps, from its newest whole checkpoint if there is one.
 
     The last and the best parameters are saved about every `save_seconds`, at the end, and on Ctrl-C. Whether and where
-    training was interrupted does not change a bit of the outcome. `tune` tries out how to spread heavy tasks over the
-    machine before a long training.
+    training was interrupted does not change a bit of the outcome.
     """
     progress = progress if progress and distributed.first() else silent()
-    busy = f"Another process is training {run.path}. Wait for it, or choose another --run."
-    with locked(run.path, busy) if distributed.first() else nullcontext():
-        places = lay_out(run.experiment, _tuned(run, progress) if tune and not distributed.several() else None)
+    with locked(run.path, run.busy) if distributed.first() else nullcontext():
+        if distributed.first():
+            check_unchanged(run)
+        places = _lay_out(run, progress)
         mesh = make_mesh(places.devices)
         built = run.build()
-        state = _begin(run, built, progress)
+        state, log = begin(run, built, progress.say)
+        if distributed.first():
+            run.write_config()  # last: whatever is wrong has been said by now
         if mesh is not None and mesh.size > run.experiment.meta_batch:
             idle = mesh.size - run.experiment.meta_batch
             progress.say(f"{idle} of {mesh.size} devices have no task: raise --meta-batch, or use fewer devices.")
-        return _train(run, built, state, progress, save_seconds, mesh=mesh, chunk=places.chunk)
+        return _train(run, built, state, log, progress, save_seconds, mesh=mesh, chunk=places.chunk)
 
 
-def _tuned(run: Run, progress: Progress) -> Layout:
-    """The layout that the run was begun with, which others would round differently; for a new run, the fastest."""
-    held, cores = run.path / "layout.json", layout.cores()
-    known = read_json(held)
-    if known and known["cores"] == cores:
-        return Layout(known["devices"], known["chunk"])
-    chosen = fastest(run.experiment, inner_steps(run.experiment), progress.say)
-    write_json(held, {**chosen._asdict(), "cores": cores})
-    return chosen
-
-
-def _begin(run: Run, built: Built, progress: Progress) -> TrainState:
-    state, messages = run.state(built) if distributed.first() else (None, [])
-    found = distributed.agreed(None if state is None else int(state.step))
-    if found is not None and state is None:  # one of several processes reads what process 0 chose
-        state = run.state_at(found, built)
-    for message in messages:
-        progress.say(message)
-    if state is None:
-        if messages:
-            raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with --overwrite.")
-        state = first_state(built.learner, built.optimiser, run.seeds)
-    elif int(state.step) < run.experiment.steps:
-        progress.say(f"Going on from step {int(state.step)} of {run.path}.")
-    if distributed.first():
-        run.cut_log(int(state.step))
-    return state
+def _lay_out(run: Run, progress: Progress) -> Layout:
+    """The layout that the run was begun with, or one that fits its tasks, on the devices there are."""
+    if distributed.several():
+        return lay_out(run.experiment)
+    wanted = begun_layout(run) or layout.choose(run.experiment, inner_steps(run.experiment))
+    places = lay_out(run.experiment, wanted)
+    if places.devices < wanted.devices:
+        progress.say(
+            f"Training on {places.devices} of {wanted.devices} devices: JAX had started before they could be made. "
+            "A new process uses them all."
+        )
+    return places
 
 
 def _train(
-    run: Run, built: Built, state: TrainState, progress: Progress, save_seconds: float, **places: Any
+    run: Run,
+    built: Built,
+    state: TrainState,
+    log: list[Line],
+    progress: Progress,
+    save_seconds: float,
+    **places: Any,
 ) -> Outcome:
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
@@ -110,8 +100,10 @@ def _train(
 
         def after(state: TrainState, rows: list[Row]) -> bool:
             nonlocal saved, ended
+            lines = run.lines(rows)
+            log.extend(lines)
             if distributed.first():
-                run.append(rows)
+                run.append(lines)
             for row in rows:
                 board(row)
                 for seed in _lost(run, row) - lost:
@@ -121,7 +113,7 @@ def _train(
             stop = distributed.asked(bool(stopped))
             ended, save = distributed.agreed((stop, stop or time.monotonic() - saved[0] > save_seconds))
             if save:
-                run.save(state)
+                run.save(state, log)
                 saved = (time.monotonic(), int(state.step))
             return ended
 
@@ -147,7 +139,7 @@ def _train(
         except NotFinite as error:
             raise NotFinite(error.step, _last_good(run)) from None
     if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
-        run.save(trained.state)
+        run.save(trained.state, log)
     step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
     return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
 

@@ -1,16 +1,37 @@
 """How many steps fit into a time: measured on this machine, before a training that is given a budget."""
 
+import dataclasses
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
+from fewstep.runs.create import pinned
 from fewstep.runs.experiment import Experiment
+from fewstep.runs.run import CONFIG, open_run
 from fewstep.runs.steps import make_steps
 from fewstep.runs.train import validation
 
 _LOOK = 8.0  # seconds of training that are measured
 _VALIDATIONS = 40
+
+
+_ROWS = 10  # of the log and of validations, at least
+
+
+def planned(experiment: Experiment, path: Path, seconds: float, *, overwrite: bool = False) -> Experiment:
+    """The experiment with as many steps as fit into the time; a run that was begun keeps those it began with."""
+    if (path / CONFIG).is_file() and not overwrite:
+        begun = open_run(path).experiment
+        return _with_steps(experiment, begun.steps, begun.log_every, begun.validate_every)
+    steps = steps_within(pinned(experiment, None), seconds)
+    every = max(1, steps // _ROWS)
+    return _with_steps(experiment, steps, min(experiment.log_every, every), min(experiment.validate_every, every))
+
+
+def _with_steps(experiment: Experiment, steps: int, log_every: int, validate_every: int) -> Experiment:
+    return dataclasses.replace(experiment, steps=steps, log_every=log_every, validate_every=validate_every)
 
 
 def steps_within(experiment: Experiment, seconds: float) -> int:

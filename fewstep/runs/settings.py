@@ -1,0 +1,47 @@
+"""The settings of an experiment as a file keeps them, and how two of them differ."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fewstep.runs.build import plans_for_its_steps
+from fewstep.runs.experiment import Experiment
+
+_LONG = 200  # characters from which a checkpoint keeps the digest of a value, such as the split of 1,000 tasks
+
+
+def as_stored(value: Any) -> Any:
+    """The value as it comes back from a JSON file: tuples are lists there."""
+    return json.loads(json.dumps(value))
+
+
+def differences(
+    there: Mapping[str, Any], here: Mapping[str, Any], name: Callable[[str], str] = str, without: tuple[str, ...] = ()
+) -> list[str]:
+    """How settings in a file differ from those at hand, in words; a setting that one of them lacks is `None`."""
+    there, here = as_stored(there), as_stored(here)
+    return [
+        f"{name(key)} is {there.get(key)} there and {here.get(key)} here"
+        for key in {**here, **there}
+        if there.get(key) != here.get(key) and key not in without
+    ]
+
+
+def fingerprint(experiment: Experiment) -> dict[str, Any]:
+    """What a checkpoint keeps of the experiment that made it: every setting other than its default.
+
+    A setting that a later version adds has its default here, so older checkpoints stay valid. The number of steps
+    counts only where the outer step size is planned over it; otherwise it can be raised.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(experiment)}
+    settings = {name: value for name, value in dataclasses.asdict(experiment).items() if value != defaults[name]}
+    if not plans_for_its_steps(experiment):
+        settings.pop("steps", None)
+    return {name: _short(value) for name, value in as_stored(settings).items()}
+
+
+def _short(value: Any) -> Any:
+    text = json.dumps(value, sort_keys=True)
+    return value if len(text) <= _LONG else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
