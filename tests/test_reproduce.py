@@ -137,18 +137,17 @@ def test_speed_is_measured_side_by_side(tmp_path):
     assert (tmp_path / "cost.png").exists()
 
 
-@pytest.mark.slow
-@on_one_worker("step-size")
+@on_one_worker("sinusoid")
 def test_a_finished_grid_is_refused_and_then_found_again(made, capsys):
-    out, first = made("step-size", capsys)
-    again = ["reproduce", "step-size", *SIZES["step-size"], "--only", *GRIDS["step-size"][0], "--out", str(out)]
+    out, first = made("sinusoid", capsys)
+    again = ["reproduce", "sinusoid", *SIZES["sinusoid"], "--only", *GRIDS["sinusoid"][0], "--out", str(out)]
     assert main(again) == 2
     assert "--resume" in capsys.readouterr().err
     before = _times(out)
     assert main([*again, "--resume"]) == 0
     shown = capsys.readouterr()
     assert "MAML" in shown.out
-    assert "Not the paper's size" in shown.err
+    assert "not the paper's size" in shown.err
     assert _times(out) == before
     assert json.loads((out / "result.json").read_text())["rows"] == first["rows"]
 

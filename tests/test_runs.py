@@ -348,6 +348,13 @@ def test_the_layout_follows_the_size_of_a_task():
     assert choose(dataclasses.replace(SMALL, devices=3, chunk=2), 1) == (3, 2)
 
 
+@pytest.mark.parametrize(("tasks", "hidden"), [("sinusoid", (40, 40)), ("table:x.csv", (64, 64))])
+def test_the_layout_is_that_of_the_widths_a_network_has(tasks, hidden, monkeypatch):
+    monkeypatch.setattr(layout, "cores", lambda: 2)
+    plain = Experiment("mtnet", tasks)
+    assert choose(plain, 5) == choose(dataclasses.replace(plain, hidden=hidden), 5)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by what Linux tells")
 def test_light_tasks_start_jax_with_one_thread(tmp_path):
     script = """

@@ -1,0 +1,75 @@
+"""Every reproduction as a command, twice with the same words: the second finds what the first has done."""
+
+import numpy as np
+import pytest
+from helpers import DATA, needs_omniglot, output
+from PIL import Image
+
+from fewstep.cli._reproduce import _ALL
+from fewstep.reproduce import STUDIES
+from fewstep.reproduce._folder import held, identity_of
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
+TINY = ["--quick", "--steps", "1", "--n-tasks", "2"]
+COMMANDS = {
+    "sinusoid": [*TINY, "--only", "maml"],
+    "polynomial": [*TINY, "--only", "order-2"],
+    "step-size": [*TINY, "--only", "maml-1"],
+    "more-steps": [*TINY, "--only", "maml"],
+    "depth": [*TINY, "--only", "maml-1"],
+    "out-of-range": [*TINY, "--only", "sine-maml"],
+    "random-start": TINY,
+    "omniglot": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
+    "cifar-fs": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
+    "miniimagenet": [*TINY, "--only", "prototypes-1shot", "--images", "images"],
+    "layerwise": ["--quick", "--folds", "2", "--only", "random-svm"],
+    "universality": ["--quick", "--bins", "2", "--target", "ridge"],
+    "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
+}
+QUICK = ("layerwise", "universality")  # the rest take long; test_reproduce has sinusoid twice
+
+
+def each():
+    marks = {"random-start": needs_omniglot, "omniglot": needs_omniglot, "cifar-fs": needs_data, "curves": needs_data}
+    for name in COMMANDS:
+        slow = [] if name in QUICK else [pytest.mark.slow]
+        yield pytest.param(name, marks=[*slow, *([marks[name]] if name in marks else [])])
+
+
+def test_none_is_left_out():
+    assert set(COMMANDS) == set(_ALL)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to work in, with the images that one of the reproductions is given."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
+    (tmp_path / "images").mkdir()
+    for part in ("train", "val", "test"):
+        names = [f"{part}{label}{number:02d}.jpg,{part}{label}" for label in range(5) for number in range(16)]
+        (tmp_path / "images" / f"{part}.csv").write_text("\n".join(["filename,label", *names]) + "\n")
+        for number, name in enumerate(names):
+            shade = np.full((84, 84, 3), number, np.uint8)
+            Image.fromarray(shade).save(tmp_path / "images" / name.partition(",")[0])
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", list(each()))
+def test_every_reproduction_runs_twice(name, here, capsys):
+    command = ("reproduce", name, *COMMANDS[name], "--out", "out")
+    code, _, error = output(capsys, *command)
+    assert code == 0, error
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("checkpoints/*")}
+    code, _, error = output(capsys, *command, "--resume")
+    assert code == 0, error
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("checkpoints/*")} == before  # nothing is trained again
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_knows_its_own_folder(name, tmp_path):
+    study = STUDIES[name]
+    scale = study.quick._replace(only=("maml", "mtnet"), shots=(1, 5), budget=60.0)
+    for resume in (False, True):
+        with held(identity_of(study, scale), tmp_path / "out", resume=resume, overwrite=False):
+            pass
