@@ -21,6 +21,7 @@ def test_the_wheel_is_pure_python(tmp_path):
     assert wheel.name == f"fewstep-{fewstep.__version__}-py3-none-any.whl"
     names = zipfile.ZipFile(wheel).namelist()
     assert "fewstep/py.typed" in names
+    assert {"fewstep/data/omniglot-sample.npz", "fewstep/data/omniglot-LICENSE.txt"} <= set(names)
     assert all(name.startswith(("fewstep/", "fewstep-")) for name in names)
 
 

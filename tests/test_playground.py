@@ -2,54 +2,22 @@
 
 import json
 import math
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import browsing
 import numpy as np
 import pytest
+from browsing import MARKS, heard, server, settle, start, stop, told
 from helpers import DATA, needs_omniglot
 from PIL import Image
 from serving import begun
 
-pytest.importorskip("starlette", reason="the service's packages are not installed")
-pytest.importorskip("playwright", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
 AUDIT = (Path(__file__).parent / "accessibility.js").read_text()
-QUIETLY = ("--port", 0, "--log", "problems", "--gather-max", 1, "--seconds", 60)  # a busy machine compiles slowly
 TABS = ("curves", "characters", "training")
-pytestmark = [
-    pytest.mark.xdist_group("playground"),
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-
-
-def start(*args, **more):
-    """A process of the command line, told where to listen and heard on stderr."""
-    command = [sys.executable, "-m", "fewstep", *map(str, args)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | more)
-
-
-def heard(process, pattern):
-    """What a process says that matches a pattern."""
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if found := re.search(pattern, line):
-            return found
-    raise AssertionError(f"it ended without saying {pattern}: {''.join(said)}")
-
-
-def stop(process):
-    process.send_signal(signal.SIGINT)
-    code = process.wait(60)
-    process.stderr.close()
-    return code
+chromium, browse = browsing.chromium, browsing.browse
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
@@ -64,61 +32,8 @@ def folder(tmp_path_factory):
 def url(folder):
     data = {"FEWSTEP_DATA": str(DATA)} if (DATA / "omniglot").is_dir() else {}
     models = (folder / "maml", folder / "mtnet", "omniglot-mtnet-5way")
-    process = start("serve", *models, "--runs", folder, *QUIETLY, **data)
-    found = heard(process, r'"url":"([^"]+)"')[1]
-    heard(process, '"event":"ready"')
-    yield found
-    assert stop(process) == 0
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def browse(chromium, url):
-    """Opens the playground; at the end there was no console message, no failed request and no other host."""
-    noise, contexts = [], []
-
-    def browse(tab="curves", width=1440, scheme="light", **options):
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce", **options
-        )
-        context.set_default_timeout(60_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(str(error)))
-        page.on("requestfailed", lambda request: noise.append(request.url))
-        page.on("request", lambda request: request.url.startswith((url, "data:")) or noise.append(request.url))
-        page.add_init_script("Math.random = (s => () => (s = (s * 16807) % 2147483647) / 2147483647)(11)")
-        page.goto(f"{url}/#{tab}")
-        page.wait_for_selector("body[data-ready]")
-        settle(page)
-        return page
-
-    yield browse
-    for context in contexts:
-        context.close()
-    assert noise == []
-
-
-def settle(page):
-    """Waits until all is answered and drawn."""
-    page.wait_for_selector("html[data-asking='0']", state="attached")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def told(page, place, words):
-    """Waits until a place says something."""
-    page.locator(f"#{place}", has_text=words).wait_for(state="attached")
+    with server(*models, "--runs", folder, **data) as (found, _):
+        yield found
 
 
 def line(page, model, kind="after"):
@@ -150,7 +65,7 @@ def on_the_true_curve(page, count):
 
 def test_points_bend_the_curves_and_the_error_falls(browse):
     page = browse()
-    start = {model: line(page, model) for model in ("maml", "mtnet")}
+    start = {model: line(page, model, "before") for model in ("maml", "mtnet")}
     assert start["maml"]
     assert page.locator("#plot .point").count() == 0
     page.click("#draw-task")
@@ -485,10 +400,7 @@ def test_the_page_may_load_nothing_from_elsewhere(browse, url):
 
 @pytest.mark.slow
 def test_a_token_is_asked_for(chromium, folder):
-    process = start("serve", folder / "maml", "--token", "sesame", *QUIETLY)
-    try:
-        url = heard(process, r'"url":"([^"]+)"')[1]
-        heard(process, '"event":"ready"')
+    with server(folder / "maml", "--token", "sesame") as (url, _):
         page = chromium.new_page()
         page.goto(url)
         page.fill("#token", "wrong")
@@ -502,35 +414,31 @@ def test_a_token_is_asked_for(chromium, folder):
         page.wait_for_selector("body[data-ready]")
         assert not page.locator("#token-dialog").is_visible()
         page.close()
-    finally:
-        assert stop(process) == 0
 
 
 @pytest.mark.slow
 def test_what_goes_wrong_is_said_in_words(chromium, folder):
-    process = start("serve", folder / "maml", "--points", 2, *QUIETLY)
-    url = heard(process, r'"url":"([^"]+)"')[1]
-    heard(process, '"event":"ready"')
-    page = chromium.new_page()
-    page.goto(url)
-    page.wait_for_selector("body[data-ready]")
-    page.click("#tab-characters")
-    assert page.locator("#characters-none").is_visible()
-    page.click("#tab-training")
-    page.wait_for_selector("#training-none")
-    page.click("#tab-curves")
-    page.click("#draw-task")  # as many points as the server takes
-    settle(page)
-    assert page.locator("#plot .point").count() == 2
-    assert not page.locator("#trouble").is_visible()
-    page.click("#plot svg", position={"x": 100, "y": 100})
-    page.wait_for_selector("#trouble:not([hidden])")
-    assert "2" in page.inner_text("#trouble")
-    assert stop(process) == 0
-    page.click("#clear")
-    page.click("#plot svg")
-    told(page, "trouble", "does not answer")
-    page.close()
+    with server(folder / "maml", "--points", 2) as (url, process):
+        page = chromium.new_page()
+        page.goto(url)
+        page.wait_for_selector("body[data-ready]")
+        page.click("#tab-characters")
+        assert page.locator("#characters-none").is_visible()
+        page.click("#tab-training")
+        page.wait_for_selector("#training-none")
+        page.click("#tab-curves")
+        page.click("#draw-task")  # as many points as the server takes
+        settle(page)
+        assert page.locator("#plot .point").count() == 2
+        assert not page.locator("#trouble").is_visible()
+        page.click("#plot svg", position={"x": 100, "y": 100})
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert "2" in page.inner_text("#trouble")
+        assert stop(process) == 0
+        page.click("#clear")
+        page.click("#plot svg")
+        told(page, "trouble", "does not answer")
+        page.close()
 
 
 @pytest.mark.slow

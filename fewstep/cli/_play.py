@@ -44,7 +44,8 @@ class Play:
     quick: bool = False
     """Train a tenth as long."""
     data_dir: Annotated[Path | None, NO_HINT] = None
-    """Folder of the images that test episodes are drawn from (default: the environment variable FEWSTEP_DATA)."""
+    """Folder of the images that test episodes are drawn from (default: the environment variable FEWSTEP_DATA; without
+    images there, the 20 characters that come with fewstep)."""
 
     def __call__(self) -> int:
         _show.watch_data(self.data_dir)

@@ -8,6 +8,7 @@ from fewstep.data._places import folders as folders
 from fewstep.data._places import images_at as images_at
 from fewstep.data._places import look_in as look_in
 from fewstep.data._places import on_progress as on_progress
+from fewstep.data._sample import SAMPLES as SAMPLES
 from fewstep.data._set import ImageSet as ImageSet
 from fewstep.data._set import make_set as make_set
 from fewstep.data._set import split_classes as split_classes

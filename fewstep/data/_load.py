@@ -7,6 +7,7 @@ from typing import Any
 from fewstep._errors import FewstepError, unknown
 from fewstep.data import _places, _sources
 from fewstep.data._prepared import prepared
+from fewstep.data._sample import read_sample
 from fewstep.data._set import SPLITS, ImageSet
 from fewstep.data.cifar import cifar_splits, read_cifar
 from fewstep.data.folder import find_list, folder_classes, listed_classes, named_classes, read_folder, read_listed
@@ -27,13 +28,16 @@ def load(
     """The images of a split of some tasks, each `size` pixels high and wide.
 
     **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
-    `split` is `train`, `validation`, `test` or `all`; `named` a split by name (Omniglot: `vinyals` or `maml`); `colour`
-    and the `classes` of each split are for folders (`pin` draws them; without, as by seed 0).
+    `split` is `train`, `validation`, `test`, `all`, or `sample`, a few test images that come with the package
+    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and the `classes` of each split are
+    for folders (`pin` draws them; without, as by seed 0).
 
     **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`.
     """
-    if split not in (*SPLITS, "all"):
-        raise unknown("split", split, (*SPLITS, "all"))
+    if split not in (*SPLITS, "all", "sample"):
+        raise unknown("split", split, (*SPLITS, "all", "sample"))
+    if split == "sample":
+        return read_sample(tasks, size)
     whole, parts = _whole(tasks, size, named, colour, str(_places.folders()), str(_places.given(tasks)))
     if split == "all":
         return whole

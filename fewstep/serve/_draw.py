@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Drawer:
     then cut to those that are: one program, and one copy of the data, for every number."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Callable[[int], Any]] = {}
+        self._made: dict[tuple[str, str], Callable[[int], Any]] = {}
         self._making = threading.Lock()
 
     def draw(self, served: Served, asked: DrawTask) -> Drawn:
@@ -46,15 +47,17 @@ class Drawer:
     def _curve(self, served: Served, seed: int, shots: int) -> Drawn:
         if served.model.built.problem.widths[0] != 1:
             raise invalid("does_not_apply", "The model's x has more than one number, so a task is no curve to draw.")
-        support, x, y = self._of(served, _curves)(seed)
+        support, x, y = self._of(served, "curve", _curves)(seed)
         points = Points(x=support.x[:shots].tolist(), y=support.y[:shots].tolist())
         return Drawn(points, curve=Curve(x.tolist(), y.tolist()))
 
     def _images(self, served: Served, seed: int, shots: int) -> Drawn:
-        if not _here(served.model.run.experiment.tasks):  # a client's request is no reason to download
+        tasks = served.model.run.experiment.tasks
+        split = _split(tasks)
+        if split is None:
             told = "Start the service with --data-dir FOLDER, or fetch them first: fewstep data get NAME."
             raise not_found("no_data", f"No task can be drawn, for the images of {served.name} are not here. {told}")
-        episode, invert = self._of(served, _pictures)(seed), served.model.run.experiment.tasks == "omniglot"
+        episode, invert = self._of(served, split, partial(_pictures, split=split))(seed), tasks == "omniglot"
         support, most = episode.support, int((episode.support.y == 0).sum())
         if shots > most:
             told = f"At most {most} shots can be drawn of the images of {served.name}, and {shots} were asked for."
@@ -64,11 +67,11 @@ class Drawer:
             _drawn(jax.tree.map(lambda leaf: leaf[first], support), invert), query=_drawn(episode.query, invert)
         )
 
-    def _of(self, served: Served, make: Callable[[Served], Callable[[int], Any]]) -> Callable[[int], Any]:
+    def _of(self, served: Served, kind: str, make: Callable[[Served], Callable[[int], Any]]) -> Callable[[int], Any]:
         with self._making:  # two who ask at once do not load twice
-            if served.name not in self._made:
-                self._made[served.name] = make(served)
-            return self._made[served.name]
+            if (served.name, kind) not in self._made:
+                self._made[served.name, kind] = make(served)
+            return self._made[served.name, kind]
 
 
 def _curves(served: Served) -> Callable[[int], Any]:
@@ -90,14 +93,14 @@ def _curves(served: Served) -> Callable[[int], Any]:
     return drawn
 
 
-def _pictures(served: Served) -> Callable[[int], Episode]:
+def _pictures(served: Served, split: str) -> Callable[[int], Episode]:
     """Episodes with as many shots as the limit allows and the smallest class has."""
     problem = served.model.built.problem
     try:
-        data = problem.tasks(1, _QUERIES, "test").data
+        data = problem.tasks(1, _QUERIES, split).data
         fit = int(np.asarray(data["counts"]).min()) - _QUERIES
         most = max(1, min(fit, served.limits.points // (served.ways or 1), _SHOTS))
-        sample = problem.tasks(most, _QUERIES, "test").sample
+        sample = problem.tasks(most, _QUERIES, split).sample
     except FewstepError as error:
         raise invalid("does_not_fit", str(error)) from None
     draw = jax.jit(lambda data, seed: sample(data, jax.random.key(seed)))
@@ -109,8 +112,11 @@ def _drawn(batch: Batch, invert: bool) -> Points:
     return Points(images=images, labels=[_letter(int(label)) for label in batch.y])
 
 
-def _here(tasks: str) -> bool:
-    return Path(tasks.removeprefix("folder:")).exists() if tasks.startswith("folder:") else data.find(tasks) is not None
+def _split(tasks: str) -> str | None:
+    """The images to draw from: those on this machine, else those that come with the package; a client's request is no
+    reason to download."""
+    here = Path(tasks.removeprefix("folder:")).exists() if tasks.startswith("folder:") else data.find(tasks) is not None
+    return "test" if here else "sample" if tasks in data.SAMPLES else None
 
 
 def _letter(number: int) -> str:

@@ -17,7 +17,7 @@ let askForToken = async () => null;
 /** Sets the function that asks the person for a token; it is told whether one was tried already. */
 export const onTokenWanted = (ask) => { askForToken = ask; };
 
-const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 async function send(method, path, body) {
   const headers = {};
@@ -83,6 +83,19 @@ export async function untilReady(waiting) {
     if (found.code !== "not_ready") throw found;
     waiting();
     await pause(500);
+  }
+}
+
+/** Whether the service is compiling a program. */
+export async function compiling() {
+  count(1);
+  try {
+    const response = await send("GET", "/metrics");
+    return /^fewstep_compiling [1-9]/m.test(await response.text());
+  } catch {
+    return false; // whoever waits for an answer is told why none comes
+  } finally {
+    count(-1);
   }
 }
 

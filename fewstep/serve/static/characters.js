@@ -6,6 +6,7 @@ import { announcer, byId, html, number, ruleName } from "./dom.js";
 import { Example } from "./example.js";
 import { asUrl } from "./pad.js";
 import { byHand, someShapes } from "./shapes.js";
+import { Patience, reporter } from "./waiting.js";
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRST";
 const LEAST = 2;
@@ -24,17 +25,19 @@ class Characters {
     this.models = models;
     this.trouble = trouble;
     this.say = announcer(byId("characters-said"), 900);
+    this.bars = new Bars(byId("bars"));
     this.examples = [];
     this.questions = []; // of an episode: { image, letter }
     this.pool = []; // test characters not yet handed out
     this.adapter = null;
     this.stale = true; // the examples have changed since the model was adapted to them
     this.refresh = api.latest(() => this.#work());
+    this.patience = new Patience(() => { this.#forget(); this.report(); });
+    this.report = reporter(() => this.patience.late, (text) => { byId("verdict").textContent = text; });
     this.query = new Example("The question", "", {
       changed: () => this.refresh(), random: () => this.#another(), trouble, randomLabel: "Another drawing of one of the examples",
     });
     byId("query-pad").append(this.query.element);
-    this.bars = new Bars(byId("bars"));
     this.#controls();
     this.#choose(models[0]);
   }
@@ -164,6 +167,7 @@ class Characters {
 
   async #work() {
     const filled = this.examples.filter((one) => !one.pad.empty);
+    this.patience.begin();
     try {
       if (filled.length < LEAST) this.#wait();
       else {
@@ -176,7 +180,23 @@ class Characters {
       }
       this.trouble(null);
     } catch (error) {
+      this.#forget();
+      byId("verdict").textContent = "There is no answer to this drawing.";
       this.trouble(error);
+    } finally {
+      this.patience.end();
+    }
+  }
+
+  /** Takes away what answers other drawings: the probabilities, and, while the model is adapted anew, the marks. */
+  #forget() {
+    this.bars.show(null);
+    if (this.adapter) return;
+    byId("query-score").textContent = "";
+    for (const one of this.questions) {
+      one.mark.textContent = "…";
+      one.button.classList.remove("wrong");
+      one.button.removeAttribute("aria-label");
     }
   }
 
@@ -194,7 +214,7 @@ class Characters {
     const support = { images, labels: filled.map((one) => one.letter) };
     const answer = await api.adapt(this.model.name, { support, steps }).catch((error) => {
       this.bars.clear();
-      byId("verdict").textContent = byId("image-speed").textContent = "";
+      byId("image-speed").textContent = "";
       throw error;
     });
     this.adapter = { id: answer.adapter, model: this.model.name };

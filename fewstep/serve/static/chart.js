@@ -12,6 +12,7 @@ export class Chart {
     this.host = host;
     this.say = say;
     this.lines = [];
+    this.steps = []; // at which some line has a value, in order
     this.options = { log: true, smooth: true, label: "" };
     this.at = null; // the step that is read
     this.root = svg("svg", { class: "chart-svg", role: "application", tabindex: "0", "aria-label": "Chart of training runs", "aria-describedby": "chart-help" });
@@ -24,9 +25,10 @@ export class Chart {
     this.root.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** `lines` are `{ name, series, x, y }`; the options say `log`, `smooth` and the `label` of the values. */
+  /** `lines` are `{ name, look, x, y }`; the options say `log`, `smooth` and the `label` of the values. */
   draw(lines, options) {
     this.lines = lines.map((line) => ({ ...line, shown: options.smooth ? smoothed(line.y) : line.y }));
+    this.steps = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
     this.options = options;
     this.#draw();
   }
@@ -59,12 +61,12 @@ export class Chart {
     }
     parts.push(svg("line", { class: "gridline zero", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
     parts.push(svg("text", { class: "axis-label", x: width - right, y: height - 6, "text-anchor": "end" }, `outer step; ${this.options.label}`));
-    for (const { name, series, x, y, shown } of this.lines) {
+    for (const { name, look, x, y, shown } of this.lines) {
       const xs = x.map(this.x);
-      if (this.options.smooth) parts.push(svg("path", { class: `raw series-${series}`, d: path(xs, y.map(this.y)) }));
-      parts.push(svg("path", { class: `after series-${series}`, "data-run": name, "data-rows": x.length, d: path(xs, shown.map(this.y)) }));
+      if (this.options.smooth) parts.push(svg("path", { class: `raw ${look}`, "data-run": name, d: path(xs, y.map(this.y)) }));
+      parts.push(svg("path", { class: `after ${look}`, "data-run": name, "data-rows": x.length, d: path(xs, shown.map(this.y)) }));
       if (!this.options.smooth && x.length <= 40) {
-        parts.push(...xs.map((at, n) => svg("circle", { class: `row series-${series}`, cx: at, cy: this.y(y[n]), r: 2.5 })));
+        parts.push(...xs.map((at, n) => svg("circle", { class: `row ${look}`, cx: at, cy: this.y(y[n]), r: 2.5 })));
       }
     }
     this.cross = svg("g", { class: "reading-cross" });
@@ -79,34 +81,35 @@ export class Chart {
   }
 
   #key(event) {
-    const steps = [...new Set(this.lines.flatMap((line) => line.x))].sort((a, b) => a - b);
+    const { steps } = this;
     const by = { ArrowLeft: -1, ArrowRight: 1, PageDown: -10, PageUp: 10, Home: -Infinity, End: Infinity }[event.key];
     if (by === undefined || !steps.length) return;
     event.preventDefault();
     const now = this.at == null ? 0 : steps.findLastIndex((step) => step <= this.at);
     this.#read(steps[Math.max(0, Math.min(steps.length - 1, now + by))]);
-    this.say(`Step ${this.at}: ${this.#values().map(({ name, value }) => `${name} ${number(value)}`).join(", ")}`);
+    this.say(`Step ${this.at}: ${this.#values(this.at).map(({ name, value }) => `${name} ${number(value)}`).join(", ")}`);
   }
 
-  #values() {
-    return this.lines.map(({ name, series, x, shown }) => {
-      const n = x.findLastIndex((step) => step <= this.at + 1e-9);
-      return n < 0 ? null : { name, series, step: x[n], value: shown[n] };
+  /** The newest value of each line at a step; a line that begins later, or has ended, has none there. */
+  #values(at) {
+    return this.lines.map(({ name, look, x, shown }) => {
+      const n = x.findLastIndex((step) => step <= at);
+      return n < 0 || x.at(-1) < at ? null : { name, look, step: x[n], value: shown[n] };
     }).filter(Boolean);
   }
 
   #read(at) {
     this.at = at;
-    const found = at == null ? [] : this.#values();
+    const step = at == null ? undefined : this.steps.findLast((one) => one <= at + 1e-9);
+    const found = step === undefined ? [] : this.#values(step);
     this.reading.hidden = !found.length;
     if (!found.length) return void this.cross.replaceChildren();
-    const step = Math.max(...found.map((one) => one.step));
     const px = this.x(step);
     this.cross.replaceChildren(
       svg("line", { class: "cross", x1: px, x2: px, y1: MARGIN.top, y2: this.size.height - MARGIN.bottom }),
-      ...found.map((one) => svg("circle", { class: `row series-${one.series}`, cx: this.x(one.step), cy: this.y(one.value), r: 4 })));
+      ...found.map((one) => svg("circle", { class: `row ${one.look}`, cx: this.x(one.step), cy: this.y(one.value), r: 4 })));
     this.reading.replaceChildren(html("b", {}, `step ${whole(step)}`),
-      ...found.map((one) => html("span", {}, swatch(one.series), one.name, html("b", { class: "figure" }, number(one.value)))));
+      ...found.map((one) => html("span", {}, swatch(one.look), one.name, html("b", { class: "figure" }, number(one.value)))));
     this.reading.classList.toggle("left", px > this.size.width / 2);
     return undefined;
   }

@@ -2,6 +2,7 @@
 
 import { latest, predict } from "./api.js";
 import { calm } from "./dom.js";
+import { Patience } from "./waiting.js";
 
 const MASKS = 16; // masks to draw for a band
 const GLIDE = 45; // milliseconds in which a curve goes most of its way
@@ -31,18 +32,31 @@ export class Contestant {
   #moving = 0;
   #last = 0;
 
-  /** `series` is its colour; `moved(fresh)` is called when there is something to draw: an answer, or a frame. */
-  constructor(model, title, series, moved) {
-    Object.assign(this, { model, title, series, moved, visible: true, diverged: false });
-    this.x = this.before = this.answer = this.detail = this.error = null;
-    this.shown = {};
+  /** `look` is its color and dash; `moved(fresh)` is called when there is something to draw: an answer, or a frame. */
+  constructor(model, title, look, moved) {
+    Object.assign(this, { model, title, look, moved, visible: true, diverged: false });
+    this.x = this.before = this.answer = this.error = null;
+    this.shown = {}; // the adapted curve on its way to the answer; nothing without an answer
+    this.#patience = new Patience(() => this.moved(true));
     this.#refresh = latest(() => this.#work());
   }
 
+  #patience;
   #refresh;
+
+  /** Whether the answer to the newest question is still awaited, for longer than a moment. */
+  get late() {
+    return this.#patience.late;
+  }
+
+  /** Whether what is shown answers another question than the newest. */
+  get stale() {
+    return this.late || this.error != null;
+  }
 
   ask(question) {
     this.#question = question;
+    this.#patience.begin();
     this.#refresh();
   }
 
@@ -57,16 +71,19 @@ export class Contestant {
         this.before = column(y);
         this.shown = {};
       }
-      this.answer = question.support.x.length ? await this.#adapted(question) : null;
-      this.detail = this.answer?.detail ?? null;
-      this.error = null;
-      this.diverged = false;
+      this.#take(question.support.x.length ? await this.#adapted(question) : null);
     } catch (error) {
-      this.diverged = error.code === "not_finite"; // the steps were too large: that is an answer, not a fault
-      this.error = this.diverged ? null : error;
-      this.answer = this.detail = null; // what is shown is never the answer to another question
+      if (error.code === "not_finite") this.#take(null, true); // the steps were too large: that is an answer, not a fault
+      else this.error = error;
     }
+    // While a hand moves, each answer is a little old. Once one was late, only the answer to the newest question will do.
+    if (question === this.#question || !this.late) this.#patience.end();
+    if (question !== this.#question) this.#patience.begin();
     this.#glide();
+  }
+
+  #take(answer, diverged = false) {
+    Object.assign(this, { answer, diverged, error: null });
   }
 
   async #adapted({ x, support, steps, pace }) {
@@ -81,14 +98,15 @@ export class Contestant {
 
   /** Moves what is shown towards the answer, a part of the way in each frame. */
   #glide() {
-    const y = this.answer?.y ?? this.before;
-    if (!y || this.diverged) {
+    if (this.error) return this.moved(true); // what was shown stays, and is marked
+    const y = this.answer?.y;
+    if (!y) {
       cancelAnimationFrame(this.#moving);
       this.#moving = 0;
       this.shown = {};
       return this.moved(true);
     }
-    this.goal = { y, low: this.answer?.low ?? y, high: this.answer?.high ?? y };
+    this.goal = { y, low: this.answer.low ?? y, high: this.answer.high ?? y };
     if (!this.shown.y || calm()) {
       this.#arrive();
       return this.moved(true);

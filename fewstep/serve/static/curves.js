@@ -6,8 +6,9 @@ import { announcer, byId, html, number, ruleName } from "./dom.js";
 import { makeEditable } from "./editing.js";
 import { Plot } from "./plot.js";
 import { Points } from "./points.js";
-import { seriesFor, swatch } from "./series.js";
+import { lookOf, swatch } from "./series.js";
 import { Strip } from "./strip.js";
+import { reporter } from "./waiting.js";
 
 const FIRST_STEPS = 5; // where the slider stands at first: a few more than most models were trained with
 
@@ -32,6 +33,7 @@ class Curves {
     this.points = new Points(() => this.edited());
     this.plot.redraw = () => this.draw();
     this.waiting = 0; // the frame in which to draw
+    this.report = reporter(() => this.contestants.some((one) => one.late), (text) => this.#status(text));
     makeEditable(this.plot, this.points, announcer(byId("plot-said"), 150));
     this.#controls();
     this.#choose(Object.keys(this.families)[0]);
@@ -69,11 +71,8 @@ class Curves {
     this.x = grid(first.x_range ?? [-5, 5], Math.min(200, first.limits?.queries ?? 200));
     this.plot.setRange(first.x_range ?? [-5, 5], wider(first.y_range ?? [-5, 5]));
     const short = new Set(models.map((model) => model.rule)).size === models.length;
-    const taken = [];
-    this.contestants = models.map((model) => {
-      taken.push(seriesFor(model.rule, taken));
-      return new Contestant(model, short ? ruleName(model.rule) : model.name, taken.at(-1), (fresh) => this.answered(fresh));
-    });
+    this.contestants = models.map((model) =>
+      new Contestant(model, short ? ruleName(model.rule) : model.name, lookOf(model), (fresh) => this.answered(fresh)));
     this.strips = this.contestants.map((one) => new Strip(one));
     byId("strips").replaceChildren(...this.strips.map((strip) => strip.element));
     this.#legend();
@@ -90,7 +89,7 @@ class Curves {
     const models = this.contestants.map((one) =>
       html("label", { class: "key" },
         html("input", { type: "checkbox", checked: true, onchange: (event) => { one.visible = event.target.checked; this.draw(); } }),
-        swatch(one.series), one.title));
+        swatch(one.look), one.title));
     const before = html("label", { class: "key" },
       html("input", { type: "checkbox", checked: true, onchange: (event) => { this.showBefore = event.target.checked; this.draw(); } }),
       swatch("before"), "before adapting");
@@ -148,7 +147,6 @@ class Curves {
     const support = { x: this.points.list.map(({ x }) => [x]), y: this.points.list.map(({ y }) => [y]) };
     const question = { x: this.x, support, ...this.settings };
     for (const one of this.contestants) one.ask(question);
-    this.stale = true;
     this.draw();
   }
 
@@ -164,13 +162,24 @@ class Curves {
     byId("pace").setAttribute("aria-valuetext", `${times} times as trained${absolute}`);
   }
 
-  /** After a model has answered (`fresh`), or has moved a little on its way to the answer. */
+  /** After a model has answered, or has not for a while (`fresh`); or has moved a little on its way to the answer. */
   answered(fresh) {
     if (fresh) {
-      this.trouble(this.contestants.find((one) => one.error)?.error ?? null);
+      const error = this.contestants.find((one) => one.error)?.error ?? null;
+      this.trouble(error);
+      if (error) this.#status(error.status === 0 ? "The server does not answer." : "There is no answer to these points.");
+      else if (this.contestants.some((one) => one.late)) this.report();
+      else this.#status("");
       this.stale = true;
     }
     this.draw();
+  }
+
+  /** Says above the plot why there is no answer yet, and what is drawn instead. */
+  #status(text) {
+    const drawn = this.contestants.some((one) => one.stale && one.shown.y);
+    const said = text && drawn ? `${text} The faint curves answer other points or settings.` : text;
+    if (byId("plot-status").textContent !== said) byId("plot-status").textContent = said;
   }
 
   /** Draws in the next frame; what comes until then is drawn with it. */
@@ -184,38 +193,47 @@ class Curves {
   #draw() {
     this.plot.drawTruth(this.truth);
     for (const one of this.contestants) {
-      this.plot.drawModel(one.model.name, one.series, one.visible ? { ...one.shown, x: one.x, before: this.showBefore ? one.before : null } : {});
+      const before = this.showBefore ? one.before : null;
+      this.plot.drawModel(one.model.name, one.look, one.visible ? { ...one.shown, x: one.x, before, stale: one.stale } : {});
     }
     this.plot.drawPoints(this.points.list, this.points.selected);
     if (!this.stale) return;
     this.stale = false;
     this.#table();
-    const most = Math.max(1e-9, ...this.contestants.flatMap((one) => (one.detail?.layers ?? []).map((layer) => layer.moved)));
+    const moved = this.contestants.flatMap((one) => (one.answer?.detail?.layers ?? []).map((layer) => layer.moved));
+    const most = Math.max(1e-9, ...moved);
     for (const strip of this.strips) strip.draw(most);
   }
 
   #table() {
-    const rows = this.contestants.map((one) => ({
-      one,
-      points: one.answer ? one.answer.loss_after : null,
-      before: one.before && this.truth ? errorTo(this.truth, one.x, one.before) : null,
-      after: one.answer && this.truth ? errorTo(this.truth, one.x, one.answer.y) : null,
-    }));
-    const best = Math.min(...rows.map(({ after, points }) => after ?? points ?? Infinity));
-    byId("scores").tBodies[0].replaceChildren(...rows.map(({ one, points, before, after }) =>
-      html("tr", { "data-model": one.model.name, class: (after ?? points) === best ? "best" : "" },
-        html("th", { scope: "row" }, swatch(one.series), one.title),
-        html("td", { class: "figure points" }, number(points)),
-        html("td", { class: "figure before" }, number(before)),
-        html("td", { class: "figure after" }, one.diverged ? "diverged" : number(after)))));
+    const rows = this.contestants.map((one) => ({ one, ...this.#errors(one) }));
+    const column = this.truth ? "after" : "points"; // by which they are compared
+    const best = Math.min(...rows.map((row) => row[column] ?? Infinity));
+    const cell = ({ one, ...errors }, name) => html("td",
+      { class: `figure ${name}${name === column && errors[name] === best ? " best" : ""}` },
+      one.late && name !== "before" ? "…" : one.diverged && name === "after" ? "diverged" : number(errors[name]));
+    byId("scores").tBodies[0].replaceChildren(...rows.map((row) =>
+      html("tr", { "data-model": row.one.model.name },
+        html("th", { scope: "row" }, swatch(row.one.look), row.one.title),
+        ...["points", "before", "after"].map((name) => cell(row, name)))));
     const { steps } = this.settings;
     byId("scores-caption").textContent = `Mean squared error after ${steps} ${steps === 1 ? "step" : "steps"}.`
       + (this.truth ? "" : " A random task has a true curve to be judged by.");
-    const waited = this.contestants.map((one) => one.answer?.milliseconds).filter((time) => time != null);
-    byId("speed").textContent = waited.length ? `Adapted and asked at ${this.x.length} points in ${number(Math.max(...waited))} ms.` : "";
-    if (this.points.list.length) {
+    const times = this.contestants.filter((one) => one.answer && !one.stale).map((one) => one.answer.milliseconds);
+    byId("speed").textContent = times.length ? `Adapted and asked at ${this.x.length} points in ${number(Math.max(...times))} ms.` : "";
+    if (this.points.list.length && !rows.some(({ one }) => one.stale)) {
       this.say(rows.map(({ one, points, after }) => `${one.title}: error ${number(after ?? points)}`).join("; "));
     }
+  }
+
+  /** The errors of a model that are known for what is asked now. */
+  #errors(one) {
+    const answer = one.stale ? null : one.answer;
+    return {
+      points: answer ? answer.loss_after : null,
+      before: one.before && this.truth ? errorTo(this.truth, one.x, one.before) : null,
+      after: answer && this.truth ? errorTo(this.truth, one.x, answer.y) : null,
+    };
   }
 }
 

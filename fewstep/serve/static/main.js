@@ -4,6 +4,7 @@ import { models as getModels, onTokenWanted, untilReady } from "./api.js";
 import { openCharacters } from "./characters.js";
 import { openCurves } from "./curves.js";
 import { byId } from "./dom.js";
+import { lookOf } from "./series.js";
 import { openTraining } from "./training.js";
 
 const TABS = ["curves", "characters", "training"];
@@ -64,6 +65,7 @@ async function start() {
   let failed = null;
   try {
     models = await getModels();
+    models.filter((model) => model.kind === "curve").forEach(lookOf); // before other runs of their rules get theirs
     await untilReady(() => trouble(new Error("The server is getting ready: it compiles what it needs. A moment ...")));
   } catch (error) {
     failed = error;

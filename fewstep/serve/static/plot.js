@@ -3,7 +3,8 @@
 import { html, svg } from "./dom.js";
 import { band, linear, path } from "./scale.js";
 
-const MARGIN = { top: 10, right: 12, bottom: 30, left: 38 };
+const RING = 11; // radius of the ring around a chosen point
+const MARGIN = { top: RING + 3, right: RING + 3, bottom: 30, left: 38 }; // a point at the edge has a whole ring
 
 export class Plot {
   constructor(host, { label, describedBy }) {
@@ -77,18 +78,19 @@ export class Plot {
     this.layers.truth.replaceChildren(...made);
   }
 
-  /** Draws a model: `y` and perhaps `low` and `high` at `x`, and `before`. */
-  drawModel(key, series, { x, y, low, high, before }) {
+  /** Draws a model: `y` and perhaps `low` and `high` at `x`, faint where they are `stale`, and `before`. */
+  drawModel(key, look, { x, y, low, high, before, stale }) {
     let line = this.lines.get(key);
     if (!line) {
       line = {};
       for (const [name, layer] of [["band", "bands"], ["before", "before"], ["after", "after"]]) {
-        line[name] = svg("path", { class: `${name} series-${series}`, "data-model": key });
+        line[name] = svg("path", { class: `${name} ${look}`, "data-model": key });
         this.layers[layer].append(line[name]);
       }
       this.lines.set(key, line);
     }
     const xs = x?.map(this.x);
+    for (const part of [line.after, line.band]) part.classList.toggle("stale", Boolean(stale && y));
     line.after.setAttribute("d", y ? path(xs, y.map(this.y)) : "");
     line.before.setAttribute("d", before ? path(xs, before.map(this.y)) : "");
     line.band.setAttribute("d", low ? band(xs, low.map(this.y), high.map(this.y)) : "");
@@ -106,7 +108,7 @@ export class Plot {
         "g",
         { class: id === selected ? "point selected" : "point", "data-point": id, transform: `translate(${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)})` },
         svg("circle", { class: "reach", r: 18 }),
-        svg("circle", { class: "ring", r: 11 }),
+        svg("circle", { class: "ring", r: RING }),
         svg("circle", { class: "dot", r: 6 }),
       ),
     );

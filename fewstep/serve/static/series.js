@@ -1,18 +1,44 @@
-// The sign of a series: its colour and dash, and a short line of them for legends and tables.
+// The look of a line: its color and dash, which are those of its rule in every tab, and a short piece of it for legends.
 
 import { svg } from "./dom.js";
 
-const COUNT = 6; // colours and dashes there are
-const OWN = { maml: 0, tnet: 1, mtnet: 2, meta_sgd: 3, mnet: 4 }; // so that a rule looks the same everywhere
+const COLORS = 6;
+const DASHES = 6;
 
-/** The series of a rule: its own if it is free, else the next that is, else one again. */
-export function seriesFor(rule, taken) {
-  const free = Array.from({ length: COUNT }, (_, n) => n).filter((n) => !taken.includes(n));
-  const own = OWN[rule];
-  return free.includes(own) ? own : free.filter((n) => own === undefined ? n > 2 : true)[0] ?? free[0] ?? taken.length % COUNT;
+/** Color and dash of each method; style.css has the colors, parts.css the dashes. No two methods share both. */
+export const LOOKS = {
+  maml: [0, 0], tnet: [1, 1], mtnet: [2, 2], meta_sgd: [3, 3], mnet: [4, 4], anil: [5, 5],
+  boil: [3, 0], mnet_full: [4, 1], mtnet_full: [2, 4],
+  prototypes: [0, 1], matching: [1, 2], neighbour: [3, 4], finetune: [5, 0], embedding: [4, 3], spectral: [2, 5],
+  ridge: [1, 0], gaussian: [0, 2], mixed: [5, 1], snail: [0, 3], metanet: [1, 4], recurrent: [5, 3],
+};
+
+const looks = new Map(); // by rule and name: whoever has got one keeps it, in every tab
+const asClass = ([color, dash]) => `color-${color} dash-${dash}`;
+const reserved = new Set(Object.values(LOOKS).map(asClass));
+
+/**
+ * The classes that draw a run or a model: its rule's look. A second run of the same rule has the color too, with another
+ * dash; so has a rule made of several links that of the first.
+ */
+export function lookOf({ name, rule }) {
+  const key = `${rule} ${name}`;
+  if (!looks.has(key)) looks.set(key, choose(rule));
+  return looks.get(key);
 }
 
-/** A number for a series, `before` or `truth`. */
-export const swatch = (series) =>
-  svg("svg", { class: "swatch", viewBox: "0 0 26 10", "aria-hidden": "true", focusable: "false" },
-    svg("path", { class: typeof series === "number" ? `after series-${series}` : `${series} key-line`, d: "M1 5H25" }));
+function choose(rule) {
+  const taken = new Set(looks.values());
+  const own = LOOKS[rule] && asClass(LOOKS[rule]);
+  if (own && !taken.has(own)) return own;
+  const [color] = LOOKS[rule] ?? LOOKS[rule.split("+")[0]] ?? [sumOf(rule) % COLORS];
+  const free = Array.from({ length: DASHES }, (_, dash) => asClass([color, dash])).filter((look) => !taken.has(look));
+  return free.find((look) => !reserved.has(look)) ?? free[0] ?? own ?? asClass([color, 0]);
+}
+
+const sumOf = (text) => [...text].reduce((sum, letter) => sum + letter.codePointAt(0), 0);
+
+/** A piece of the line of a look, or of the lines `before` or `truth`. */
+export const swatch = (look) =>
+  svg("svg", { class: "swatch", viewBox: "0 0 34 10", "aria-hidden": "true", focusable: "false" },
+    svg("path", { class: ["before", "truth"].includes(look) ? `${look} key-line` : `after ${look}`, d: "M1 5H33" }));

@@ -10,16 +10,18 @@ export class Strip {
     this.contestant = contestant;
     this.rows = contestant.model.layers.map((layer) => row(layer));
     this.note = html("span", { class: "hint" });
-    this.element = html("section", { class: `card strip series-${contestant.series}`, "data-model": contestant.model.name },
-      html("h4", {}, swatch(contestant.series), contestant.title, this.note),
+    this.element = html("section", { class: `card strip ${contestant.look}`, "data-model": contestant.model.name },
+      html("h4", {}, swatch(contestant.look), contestant.title, this.note),
       html("ul", {}, ...this.rows.map(({ element }) => element)));
   }
 
   /** Draws the newest answer; `most` is the largest way any layer of any model went. */
   draw(most) {
-    const layers = this.contestant.detail?.layers ?? null;
+    const { answer, diverged, stale } = this.contestant;
+    const layers = stale ? null : answer?.detail?.layers ?? null;
     const masked = layers?.some((layer) => layer.mask);
-    this.note.textContent = this.contestant.diverged ? "diverged" : !layers ? "waits for points" : masked ? "" : "every unit may move";
+    this.note.textContent = stale ? "waits for an answer" : diverged ? "diverged"
+      : !layers ? "waits for points" : masked ? "" : "every unit may move";
     this.rows.forEach((one, n) => drawRow(one, layers?.[n] ?? null, most));
   }
 }

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
 import { announcer, byId, html, ruleName, whole } from "./dom.js";
-import { seriesFor, swatch } from "./series.js";
+import { lookOf, swatch } from "./series.js";
 
 const FIRST = 4; // runs that are chosen at the start
 const LIVE = 1000; // milliseconds between looks while something trains
@@ -37,7 +37,7 @@ class Training {
     setTimeout(() => this.#look(), live || !this.runs.length ? LIVE : IDLE);
   }
 
-  /** Brings the list on the page up to date: a new run gets a row and a colour of its own, and keeps them. */
+  /** Brings the list on the page up to date: a new run gets a row and a look, and keeps them. */
   #list(runs) {
     this.runs = runs;
     byId("training-none").hidden = runs.length > 0;
@@ -57,14 +57,14 @@ class Training {
   }
 
   #add(run, chosen) {
-    const series = seriesFor(run.rule, [...this.entries.values()].map((other) => other.series));
-    const one = { name: run.name, series, chosen, rows: [], after: -1, live: false };
+    const look = lookOf(run);
+    const one = { name: run.name, look, chosen, rows: [], after: -1, live: false };
     const box = html("input", { type: "checkbox", checked: chosen, onchange: () => this.#chosen(one, box.checked) });
     one.box = box;
     one.state = html("span", { class: "hint" });
     one.progress = html("progress", { max: 1, value: 0, "aria-label": `Progress of ${run.name}` });
     one.element = html("li", { "data-run": run.name },
-      html("label", {}, box, swatch(series), html("span", { class: "run-name" }, run.name)), one.state, one.progress);
+      html("label", {}, box, swatch(look), html("span", { class: "run-name" }, run.name)), one.state, one.progress);
     this.entries.set(run.name, one);
     byId("runs").append(one.element);
   }
@@ -96,7 +96,7 @@ class Training {
 
   draw() {
     const what = document.querySelector("[name=what]:checked").value;
-    const lines = [...this.entries.values()].filter((one) => one.chosen).map((one) => ({ name: one.name, series: one.series, ...mean(one.rows, what) }));
+    const lines = [...this.entries.values()].filter((one) => one.chosen).map((one) => ({ name: one.name, look: one.look, ...mean(one.rows, what) }));
     const metrics = new Set([...this.entries.values()].filter((one) => one.chosen).map((one) => one.run.metric ?? ""));
     const label = what === "loss" ? "training loss" : `validation${metrics.size === 1 ? `: ${[...metrics][0]}` : ""}`;
     this.chart.draw(lines, { log: byId("log-scale").checked, smooth: byId("smooth").checked && what === "loss", label });
