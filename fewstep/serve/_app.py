@@ -176,7 +176,7 @@ class Service:
             "fewstep_adapter_bytes": ("Bytes of the adapters kept.", lambda: self.adapters.bytes),
             "fewstep_adapters_evicted_total": ("Adapters dropped.", lambda: self.adapters.evicted),
             "fewstep_programs": ("Compiled programs.", lambda: len(self.engine.programs)),
-            "fewstep_compiling": ("Programs being compiled, or next.", lambda: self.engine.programs.compiling),
+            "fewstep_compiling": ("Programs being compiled for requests.", lambda: self.engine.compiling),
             "fewstep_resident_bytes": ("Memory of the process.", resident_bytes),
             "fewstep_uptime_seconds": ("Since the start.", lambda: time.time() - self.metrics.began),
         }

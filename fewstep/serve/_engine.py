@@ -39,6 +39,11 @@ class Engine:
         self._sizes = (*(size for size in TASKS if size < most), bucket(most, TASKS)) if wait > 0 else (1,)
         self.gatherer = Gatherer(self._take, wait=wait, most=min(most, TASKS[-1]), observe=observe)
 
+    @property
+    def compiling(self) -> int:
+        """How many kinds of requests a program is being compiled for."""
+        return len(self._awaited)
+
     async def learn(self, served: Served, task: Task) -> Left:
         """Learns a task."""
         samples = bucket(task.samples, SAMPLES) if served.masked else 1

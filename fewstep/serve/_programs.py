@@ -61,11 +61,6 @@ class Programs:
     def __len__(self) -> int:
         return len(self._made)
 
-    @property
-    def compiling(self) -> int:
-        """How many are being compiled, or are next."""
-        return len(self._begun)
-
     def find(self, kind: Kind, tasks: int) -> Program | None:
         """The program for just so many tasks; else for more, else for fewer, if there is one."""
         with self._lock:

@@ -86,7 +86,7 @@ export async function untilReady(waiting) {
   }
 }
 
-/** Whether the service is compiling a program. */
+/** Whether the service is compiling a program that a request waits for. */
 export async function compiling() {
   count(1);
   try {

@@ -167,7 +167,7 @@ class Curves {
     if (fresh) {
       const error = this.contestants.find((one) => one.error)?.error ?? null;
       this.trouble(error);
-      if (error) this.#status(error.status === 0 ? "The server does not answer." : "There is no answer to these points.");
+      if (error) this.#status(error.status === 0 ? "The server does not answer." : "There is no answer.");
       else if (this.contestants.some((one) => one.late)) this.report();
       else this.#status("");
       this.stale = true;
@@ -178,7 +178,7 @@ class Curves {
   /** Says above the plot why there is no answer yet, and what is drawn instead. */
   #status(text) {
     const drawn = this.contestants.some((one) => one.stale && one.shown.y);
-    const said = text && drawn ? `${text} The faint curves answer other points or settings.` : text;
+    const said = text && drawn ? `${text} Faint curves are the last answer.` : text;
     if (byId("plot-status").textContent !== said) byId("plot-status").textContent = said;
   }
 
@@ -209,13 +209,7 @@ class Curves {
     const rows = this.contestants.map((one) => ({ one, ...this.#errors(one) }));
     const column = this.truth ? "after" : "points"; // by which they are compared
     const best = Math.min(...rows.map((row) => row[column] ?? Infinity));
-    const cell = ({ one, ...errors }, name) => html("td",
-      { class: `figure ${name}${name === column && errors[name] === best ? " best" : ""}` },
-      one.late && name !== "before" ? "…" : one.diverged && name === "after" ? "diverged" : number(errors[name]));
-    byId("scores").tBodies[0].replaceChildren(...rows.map((row) =>
-      html("tr", { "data-model": row.one.model.name },
-        html("th", { scope: "row" }, swatch(row.one.look), row.one.title),
-        ...["points", "before", "after"].map((name) => cell(row, name)))));
+    byId("scores").tBodies[0].replaceChildren(...rows.map((row) => scoreRow(row, row[column] === best ? column : null)));
     const { steps } = this.settings;
     byId("scores-caption").textContent = `Mean squared error after ${steps} ${steps === 1 ? "step" : "steps"}.`
       + (this.truth ? "" : " A random task has a true curve to be judged by.");
@@ -235,6 +229,15 @@ class Curves {
       after: answer && this.truth ? errorTo(this.truth, one.x, answer.y) : null,
     };
   }
+}
+
+/** The errors of a model; its name and the error in the column `best` are bold. */
+function scoreRow({ one, ...errors }, best) {
+  const text = (name) => (one.late && name !== "before" ? "…" : one.diverged && name === "after" ? "diverged" : number(errors[name]));
+  const bold = (is) => (is ? " best" : "");
+  return html("tr", { "data-model": one.model.name },
+    html("th", { scope: "row", class: bold(best != null) }, swatch(one.look), one.title),
+    ...["points", "before", "after"].map((name) => html("td", { class: `figure ${name}${bold(name === best)}` }, text(name))));
 }
 
 /** A range with a little room above and below. */

@@ -41,7 +41,7 @@ export function reporter(late, say) {
     while (late()) {
       const busy = await compiling();
       if (late()) {
-        say(busy ? "Compiling: each new size takes the server a moment, once." : "Waiting for the server.");
+        say(busy ? "Compiling for a new size." : "Waiting for the server.");
         await pause(LOOK);
       }
     }
