@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("starlette", reason="the service's packages are not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
+AUDIT = (Path(__file__).parent / "accessibility.js").read_text()
 CHROMIUM = shutil.which("chromium")
 QUIETLY = ("--port", 0, "--log", "problems", "--gather-max", 1, "--seconds", 60)  # a busy machine compiles slowly
 MARKS = [

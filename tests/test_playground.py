@@ -9,12 +9,11 @@ from pathlib import Path
 import browsing
 import numpy as np
 import pytest
-from browsing import MARKS, heard, server, settle, start, stop, told
+from browsing import AUDIT, MARKS, heard, server, settle, start, stop, told
 from helpers import DATA, needs_omniglot
 from PIL import Image
 from serving import begun
 
-AUDIT = (Path(__file__).parent / "accessibility.js").read_text()
 TABS = ("curves", "characters", "training")
 chromium, browse = browsing.chromium, browsing.browse
 pytestmark = MARKS

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -139,12 +140,11 @@ def test_images_that_cannot_be_used(url, support, code):
     assert (status, told["error"]["code"]) == (422, code)
 
 
-def test_a_random_task_needs_the_images_and_downloads_none(url, tmp_path, monkeypatch):
+def test_a_random_task_takes_the_images_of_the_package_and_downloads_none(url, tmp_path, monkeypatch):
     monkeypatch.setenv("FEWSTEP_CACHE", str(tmp_path))
     monkeypatch.delenv("FEWSTEP_DATA", raising=False)
-    with Client(url, seconds=150) as client, pytest.raises(ServiceError, match="are not here") as error:
-        client.task(SHIPPED)
-    assert error.value.status == 404
+    with Client(url, seconds=150) as client:
+        assert client.task(SHIPPED, shots=2)["support"]["labels"] == sorted("ABCDE" * 2)
     assert not list(tmp_path.iterdir())
 
 
@@ -190,6 +190,10 @@ def test_the_images_of_a_task_are_loaded_once_whatever_the_shots(tmp_path, monke
     with pytest.raises(Refusal, match="8") as error:
         drawer.draw(served, DrawTask(shots=5))
     assert error.value.code == "too_many_points"
+    shutil.rmtree(tmp_path / "images")
+    with pytest.raises(Refusal, match="are not here") as error:
+        drawer.draw(served, DrawTask())
+    assert (error.value.status, error.value.code) == (404, "no_data")
 
 
 @needs_omniglot

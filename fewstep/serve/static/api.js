@@ -27,7 +27,7 @@ async function send(method, path, body) {
   try {
     return await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    throw new Refusal("The server does not answer. Is it still running? Start it again with the command that started it", 0, "no_answer");
+    throw new Refusal("The server does not answer. Is it still running? Start it again with the command that started it.", 0, "no_answer");
   }
 }
 

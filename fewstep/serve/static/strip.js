@@ -17,10 +17,10 @@ export class Strip {
 
   /** Draws the newest answer; `most` is the largest way any layer of any model went. */
   draw(most) {
-    const { answer, diverged, stale } = this.contestant;
+    const { answer, diverged, error, stale } = this.contestant;
     const layers = stale ? null : answer?.detail?.layers ?? null;
     const masked = layers?.some((layer) => layer.mask);
-    this.note.textContent = stale ? "waits for an answer" : diverged ? "diverged"
+    this.note.textContent = error ? "no answer" : stale ? "waits for an answer" : diverged ? "diverged"
       : !layers ? "waits for points" : masked ? "" : "every unit may move";
     this.rows.forEach((one, n) => drawRow(one, layers?.[n] ?? null, most));
   }
