@@ -6,6 +6,9 @@ A learner is a network, a rule and a loss; `train` meta-trains it on tasks, `eva
     trained = fewstep.train(learner, fewstep.tasks.sinusoid(), steps=2000)
 """
 
+from fewstep import _interrupt as _interrupt  # first: it guards the command line while the rest is imported
+
+# isort: split
 from fewstep import losses as losses
 from fewstep import networks as networks
 from fewstep import rules as rules

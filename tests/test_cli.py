@@ -167,7 +167,7 @@ def test_files_that_cannot_be_used(run, capsys, tmp_path, support, query, words)
         (["train", "maml", "sinusoid", "--run", "RUN"], "holds another experiment"),
         (["eval", "RUN", "--shots", "0"], "--shots is (0,)"),
         (["eval", "RUN", "--inner-steps", "-1"], "--inner-steps is (-1,)"),
-        (["eval", "RUN", "--n-tasks", "1"], "n_tasks is 1"),
+        (["eval", "RUN", "--n-tasks", "1"], "--n-tasks is 1"),
         (["eval", "RUN", "--split", "train"], "--split train does not apply: sinusoid is drawn anew"),
         (["inspect", "RUN", "--seed", "9"], "The run has no seed 9"),
         (["train", "maml", "sinusoid", "--run", "/proc/x"], "Cannot write"),
@@ -188,7 +188,7 @@ def test_mistakes_end_with_code_2_and_one_message(run, capsys, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "args", [["trian"], ["train"], ["train", "maml", "sinusoid", "--oder", "2"], ["eval", "x", "--shots", "five"]]
+    "args", [["train"], ["train", "maml", "sinusoid", "--shots"], ["eval", "x", "--shots", "five"], ["data", "lst"]]
 )
 def test_the_parsers_own_messages(args, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -410,11 +410,11 @@ def test_progress_has_amount_rate_and_time_left(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(_show.time, "monotonic", lambda: now[0])
     _show.watch_data(None)
-    for seconds, done in ((0, 20.0), (4, 24.0), (5, 25.0), (8, 28.0)):  # 20 MB came from an earlier process
+    for seconds, done in ((0, 20.0), (4, 24.0), (5, 25.0), (65, 85.0)):  # 20 MB came from an earlier process
         now[0] = seconds
         data._places.progress("downloading a.zip", done, 169.0, "MB")
     data._places.progress("reading b", 7, 0, "images")
     assert capsys.readouterr().err.splitlines() == [
-        "downloading a.zip: 24.0 of 169 MB, 1.0 MB/s, 145 s left",
-        "downloading a.zip: 28.0 of 169 MB, 1.0 MB/s, 141 s left",
+        "downloading a.zip: 24.0 of 169 MB, 1.0 MB/s, 2 min left",
+        "downloading a.zip: 85.0 of 169 MB, 1.0 MB/s, 84 s left",
     ]

@@ -70,6 +70,8 @@ class Eval:
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
+        if self.n_tasks is not None and self.n_tasks < 2:
+            raise FewstepError(f"--n-tasks is {self.n_tasks}. An interval needs at least 2 tasks.")
         _show.watch_data(self.data_dir)
         model = load(self.run, which=self.checkpoint, draw=self.draw)
         for note in model.notes:

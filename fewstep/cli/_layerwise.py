@@ -15,6 +15,7 @@ from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.runs.experiment import NO_HINT
 from fewstep.runs.files import write_json
+from fewstep.runs.meter import time_left
 from fewstep.runs.run import holds_something
 
 _WHAT = "fit: learn from a table; predict: classes of the rows of a table."
@@ -169,7 +170,7 @@ class Layerwise:
             model = self._model(f"fold {len(scores) + 1}, ", calibrate=False).fit(x[train], y[train])
             scores.append(float(model.score(x[test], y[test])))
             left = (time.monotonic() - begin) / len(scores) * (self.folds - len(scores))
-            _show.say(f"fold {len(scores)} of {self.folds}: accuracy {scores[-1]:.3f}, {left:.0f} s left")
+            _show.say(f"fold {len(scores)} of {self.folds}: accuracy {scores[-1]:.3f}, {time_left(left)}")
         return {"folds": scores, "mean": float(np.mean(scores)), "std": float(np.std(scores))}
 
     def _tell(self, result: dict[str, Any]) -> None:

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import tyro
-
+from fewstep import _interrupt
 from fewstep._errors import FewstepError
 from fewstep.cli import (
     _adapt,
@@ -23,8 +22,9 @@ from fewstep.cli import (
     _show,
     _train,
 )
+from fewstep.cli._parse import parse
 from fewstep.runs.compiled import keep_compiled
-from fewstep.runs.experiment import unchecked
+from fewstep.runs.run import version
 
 COMMANDS: dict[str, Any] = {
     "train": _train.Train,
@@ -44,27 +44,26 @@ COMMANDS: dict[str, Any] = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs `fewstep`; returns the exit code."""
-    with unchecked():
-        command = tyro.extras.subcommand_cli_from_dict(
-            COMMANDS,
-            prog="fewstep",
-            description="Learn from many small tasks to learn the next one in a few gradient steps.",
-            args=_launch.with_separator(sys.argv[1:] if args is None else args),
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+    words = sys.argv[1:] if args is None else list(args)
+    if words[:1] == ["--version"]:
+        print(f"fewstep {version()}")
+        return 0
     try:
-        return command()
+        _interrupt.release()  # from here on Ctrl-C is ours to answer
+        return parse(COMMANDS, words)()
     except FewstepError as error:
         _show.error(str(error))
         return 2
     except KeyboardInterrupt:
         _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
-        return 130
+        return _interrupt.CODE
 
 
 def script() -> None:
     """The entry point of the installed command."""
     keep_compiled()
+    if os.environ.get("NO_COLOR"):
+        os.environ["TERM"] = "dumb"  # where rich and tyro use no escape sequence at all, colors being only some of them
     try:
         code = main()
         sys.stdout.flush()

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from fewstep._train import Row
 from fewstep.cli._show import say
 from fewstep.runs import Progress
-from fewstep.runs.meter import Meter
+from fewstep.runs.meter import Meter, time_left
 
 _LINE_SECONDS = 10.0
 _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]
@@ -24,22 +24,26 @@ _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]
 def show_progress(title: str) -> Iterator[Progress]:
     """Step, rate, time left and loss: a bar on a terminal, a line every ten seconds elsewhere."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not _has_bar(console):
         yield _lines(title)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
-    with Bar(*columns, TimeRemainingColumn(), TextColumn("{task.fields[loss]}"), console=console) as bar:
+    with Bar(*columns, TextColumn("{task.fields[loss]}"), console=console) as bar:
         yield _on_bar(bar, title)
 
 
 def _on_bar(bar: Bar, title: str) -> Progress:
     task, meter = bar.add_task(title, total=None, rate="compiling", loss=""), Meter()
 
+    total = 0
+
     def begin(first: int, last: int) -> None:
+        nonlocal total
+        total = last
         bar.update(task, completed=first, total=last)
 
     def step(number: int, row: Row | None) -> None:
-        bar.update(task, completed=number, rate=_rate(meter, number))
+        bar.update(task, completed=number, rate=_pace(meter, number, total))
         if row:
             bar.update(task, loss=f"loss {_mean(row):.4g}")
 
@@ -55,11 +59,10 @@ def _lines(title: str) -> Progress:
             say(f"{title}: step {first} of {total}, compiling")
 
     def step(number: int, row: Row | None) -> None:
-        rate, now = _rate(meter, number), time.monotonic()
+        pace, now = _pace(meter, number, int(last[1])), time.monotonic()
         if row and now - last[0] > _LINE_SECONDS:
             last[0] = now
-            left = (last[1] - number) / meter.value if meter.value else 0.0
-            say(f"{title}: step {number} of {last[1]}, {rate}, {left:.0f} s left, loss {_mean(row):.4g}")
+            say(f"{title}: step {number} of {last[1]}, {pace}, loss {_mean(row):.4g}")
 
     return Progress(begin, step, say)
 
@@ -71,7 +74,7 @@ def show_grid(title: str, budget: float | None = None) -> Iterator[tuple[_OfCell
     Yields `cells(cells)`, which gives the progress of each by its number, and a function that says a remark.
     """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not _has_bar(console):
         yield (lambda cells: partial(_of_cell, _Grid(title, cells, budget), _say_seldom(), say)), say
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
@@ -148,7 +151,18 @@ class _Grid:
         if own < min(self.work) / 50:
             return "time unknown"
         seconds = (sum(self.work) - self.reached) * (time.monotonic() - self.start) / own
-        return f"{seconds / 60:.0f} min left in all" if seconds >= 120 else f"{seconds:.0f} s left in all"
+        return f"{time_left(seconds)} in all"
+
+
+def _has_bar(console: Console) -> bool:
+    """Whether a bar can move there: on a terminal that takes escape sequences."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def _pace(meter: Meter, number: int, total: int) -> str:
+    """The rate, and the time left as soon as there is a rate."""
+    rate = _rate(meter, number)
+    return f"{rate}, {time_left((total - number) / meter.value)}" if meter.value else rate
 
 
 def _rate(meter: Meter, number: int) -> str:

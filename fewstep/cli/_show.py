@@ -1,6 +1,7 @@
 """What a person sees: messages on stderr, results on stdout."""
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from fewstep import data
 from fewstep.runs.files import finite
+from fewstep.runs.meter import time_left
 
 _SECONDS = 2.0
 _WIDE = 1000  # columns
@@ -42,7 +44,7 @@ def watch_data(folder: Path | None) -> None:
         if now - last[0] > _SECONDS and now > first:
             last[0] = now
             rate = (done - before) / (now - first)
-            left = f", {(total - done) / rate:.0f} s left" if rate and total else ""
+            left = f", {time_left((total - done) / rate)}" if rate and total else ""
             share = f" of {_amount(total)}" if total else ""
             say(f"{what}: {_amount(done)}{share} {unit}, {_amount(rate)} {unit}/s{left}")
 
@@ -66,6 +68,8 @@ def table(head: list[str], rows: list[list[Any]]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:  # for another program, or a file: no cell is cut or broken
         console = Console(highlight=False, width=_WIDE)
+    elif console.is_dumb_terminal:  # whose width rich does not ask for
+        console = Console(highlight=False, width=shutil.get_terminal_size().columns)
     console.print(made)
 
 

@@ -1,4 +1,4 @@
-"""Steps a second."""
+"""Steps per second, and the time that is left."""
 
 import statistics
 import time
@@ -23,3 +23,11 @@ class Meter:
     def value(self) -> float | None:
         """Steps a second, or nothing before there is something to tell."""
         return statistics.median(self.rates) if self.rates else None
+
+
+def time_left(seconds: float) -> str:
+    """A time left as people say it: `45 s left`, `35 min left`, `46 h 55 min left`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s left"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min left" if hours else f"{minutes} min left"

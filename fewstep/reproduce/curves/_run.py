@@ -12,6 +12,7 @@ from fewstep.reproduce.curves import _measure, _report
 from fewstep.reproduce.curves._rows import rows_of
 from fewstep.reproduce.curves._sets import Entry, entries
 from fewstep.runs.files import finite, read_json, write_json
+from fewstep.runs.meter import time_left
 
 NAME = "curves"
 BASELINES = "baselines"
@@ -54,7 +55,7 @@ def reproduce(
                 left = (time.monotonic() - begin) / done * (len(cells) - number) if done else 0.0
                 say(
                     f"{NAME} {number + 1}/{len(cells)}: {name}, split {split}, {method}"
-                    + (f", {left:.0f} s left" * (done > 0))
+                    + (f", {time_left(left)}" * (done > 0))
                 )
                 write_json(path, _cell(known[name], split, method, scale, say))
                 done += 1

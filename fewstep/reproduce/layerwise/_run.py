@@ -17,6 +17,7 @@ from fewstep.reproduce.layerwise._rows import summary
 from fewstep.reproduce.layerwise._sets import Entry, Table, entries
 from fewstep.reproduce.layerwise._sgd import EPOCHS
 from fewstep.runs.files import finite, read_json, write_json
+from fewstep.runs.meter import time_left
 
 NAME, CLAIMS = "layerwise", "claims"
 _QUICK_SETS, _QUICK_METHODS = ("random", "wine"), ("ism", "ws", "svm")
@@ -144,7 +145,7 @@ def _run_cell(folder: Path, table: Table, cell: Cell, scale: Scale, say: Callabl
         done.append(told | ({"seconds": None} if scale.untimed else {}))
         write_json(_path(folder, cell), done)
         left = (time.monotonic() - begin) / (len(done) - first) * (scale.folds - len(done))
-        say(f"fold {len(done)} of {scale.folds}, test {done[-1]['test']:.3f}, {left:.0f} s left for it")
+        say(f"fold {len(done)} of {scale.folds}, test {done[-1]['test']:.3f}, {time_left(left)} for it")
     return done
 
 

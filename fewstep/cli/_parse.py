@@ -1,0 +1,143 @@
+"""From the words of a command line to a command: mistakes are named by the words that the user wrote.
+
+Tyro reads the values. Names are checked before: it takes an unknown option before a positional for a missing
+positional, and names the latter by our field.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from fewstep._disk import writing
+from fewstep._errors import FewstepError, unknown
+from fewstep.cli._launch import with_separator
+from fewstep.runs.experiment import option, unchecked
+
+_ABOUT = (
+    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
+)
+_PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
+_SHELLS = ("bash", "zsh", "tcsh", "fish")
+_VALUES = ConstructorRegistry()
+_NUMBERS: dict[Any, tuple[str, str]] = {
+    int: ("INT", "a whole number, such as 5"),
+    float: ("FLOAT", "a number, such as 0.01"),
+}
+
+
+def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int]:
+    """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
+    words = with_separator(words)
+    completion = words[:1] and words[0].replace("_", "-") in (_PRINT, _WRITE)
+    if completion:
+        _check_completion(words)
+    elif words[:1] not in (["-h"], ["--help"]):
+        _check_names(commands, words)
+    target = Path(words[2]) if completion and len(words) > 2 else None
+    with unchecked(), writing(target) if target else contextlib.nullcontext():
+        return tyro.extras.subcommand_cli_from_dict(
+            dict(commands), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
+            registry=_VALUES,
+        )  # fmt: skip
+
+
+def _check_completion(words: Sequence[str]) -> None:
+    shell, needed = words[1] if len(words) > 1 else None, 2 if "print" in words[0] else 3
+    if shell not in _SHELLS or len(words) < needed:
+        raise FewstepError(
+            f"{words[0]} needs a shell ({', '.join(_SHELLS)}){' and a file' * (needed == 3)}: "
+            f"fewstep {_WRITE} bash ~/.local/share/bash-completion/completions/fewstep"
+        )
+
+
+def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Raises unless the first word is a command, and every option is one of its options."""
+    if not words:
+        raise FewstepError(f"No command is given. Commands: {', '.join(commands)}. See fewstep --help.")
+    name, *rest = words
+    if name not in commands:
+        raise unknown("command", name, commands)
+    known = {"-h", "--help", *_options(commands[name])}
+    for word in rest[: rest.index("--")] if "--" in rest else rest:
+        flag = word.partition("=")[0].replace("_", "-")
+        if re.match("--?[a-zA-Z]", flag) and flag not in known and not _is_number(word):
+            near = difflib.get_close_matches(flag.lstrip("-"), [one.lstrip("-") for one in known], n=1)
+            hint = f" Did you mean --{near[0]}?" if near else ""
+            raise FewstepError(f"fewstep {name} has no option {flag}.{hint} All are listed by: fewstep {name} --help")
+
+
+def _options(command: Any) -> list[str]:
+    """The options of a command as they are written: tyro makes them of the fields' names."""
+    hints = get_type_hints(command, include_extras=True)
+    made: list[str] = []
+    for field in dataclasses.fields(command):
+        kind, *marks = (
+            get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
+        )
+        if dataclasses.is_dataclass(kind):
+            made += _options(kind)
+        elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
+            made += [option(field.name), *([option(f"no_{field.name}")] if kind is bool else [])]
+    return made
+
+
+def _is_number(word: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return float(word) is not None
+    return False
+
+
+@_VALUES.primitive_rule
+def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """A number, a fixed number of them, or any."""
+    kinds: tuple[Any, ...] = get_args(info.type) if info.type_origin is tuple else (info.type,)
+    if kinds[0] not in _NUMBERS or any(kind not in (kinds[0], ...) for kind in kinds):
+        return None
+    each, (name, what) = kinds[0], _NUMBERS[kinds[0]]
+
+    def read(word: str) -> Any:
+        try:
+            return each(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not {what}.") from None
+
+    if info.type_origin is not tuple:
+        return PrimitiveConstructorSpec(
+            1,
+            name,
+            lambda words: read(words[0]),
+            lambda value: isinstance(value, (int, each)),
+            lambda value: [str(value)],
+        )
+    any_number = ... in kinds
+    return PrimitiveConstructorSpec(
+        "*" if any_number else len(kinds), f"[{name} [{name} ...]]" if any_number else " ".join([name] * len(kinds)),
+        lambda words: tuple(map(read, words)), lambda value: isinstance(value, tuple),
+        lambda value: list(map(str, value)),
+    )  # fmt: skip
+
+
+@_VALUES.primitive_rule
+def _or_nothing(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """An option that can be left out is read, and shown, as what it is when it is given."""
+    kinds = get_args(info.type)
+    if len(kinds) != 2 or NoneType not in kinds:
+        return None
+    given = next(kind for kind in kinds if kind is not NoneType)
+    plain = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(given, info.markers))
+    if not isinstance(plain, PrimitiveConstructorSpec):
+        return None
+    return dataclasses.replace(
+        plain,
+        instance_from_str=lambda words: None if words == ["None"] else plain.instance_from_str(words),
+        is_instance=lambda value: value is None or plain.is_instance(value),
+        str_from_instance=lambda value: ["None"] if value is None else plain.str_from_instance(value),
+    )
