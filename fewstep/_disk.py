@@ -54,3 +54,18 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
         except OSError:
             raise FewstepError(busy) from None
         yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds a folder now."""
+    try:
+        file = (folder / LOCK).open()
+    except OSError:
+        return False
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

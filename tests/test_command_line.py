@@ -13,10 +13,13 @@ import pytest
 from helpers import output
 
 import fewstep
+from fewstep import Experiment
+from fewstep._disk import locked
 from fewstep._train import Row
 from fewstep.cli import show_progress
 from fewstep.cli._main import COMMANDS
 from fewstep.cli._parse import _options
+from fewstep.runs import create_run
 from fewstep.runs.meter import time_left
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
@@ -198,3 +201,23 @@ def test_the_line_of_a_long_training_has_hours_and_minutes(capsys, monkeypatch):
         "maml on photos: step 1 of 1000, 0.00 steps/s, loss 0.5",
         "maml on photos: step 2 of 1000, 0.01 steps/s, 46 h 51 min left, loss 0.5",
     ]
+
+
+@pytest.mark.parametrize("command", ["eval", "inspect"])
+def test_a_run_without_a_checkpoint_says_whether_one_will_come(command, tmp_path, capsys):
+    path = create_run(tmp_path / "x", Experiment("maml", "sinusoid", steps=5)).path
+    code, out, error = output(capsys, command, path)
+    assert (code, out) == (2, "")
+    assert error == (
+        f"fewstep: {path} has no checkpoint: its training ended before the first one was saved. Run the command that "
+        f"began it again: fewstep train maml sinusoid ... --run {path}\n"
+    )
+    with locked(path, "busy"):  # as a training holds it
+        code, _, error = output(capsys, command, path)
+    assert code == 2
+    assert error == (
+        f"fewstep: {path} has no checkpoint yet: a process is training it now, and saves the first one some seconds "
+        "after compiling. Wait for it, and run this command again.\n"
+    )
+    with locked(path, "busy"):  # looking did not keep the folder
+        pass

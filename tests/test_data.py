@@ -394,7 +394,7 @@ def broken(path, what):
         ("missing", "There is no"),
         ("truncated", "class03/0.png is damaged"),
         ("no image", "class03/0.png is not an image"),
-        ("few", "have fewer images than a task takes (1 shots and 3 queries): 'class04' has 3"),
+        ("few", "have fewer images than a task takes, 4 (1 shots and 3 queries): 'class04' has 3"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_one_clear_line(what, said, tmp_path, capsys):

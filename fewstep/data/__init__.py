@@ -1,5 +1,6 @@
 """Images: where they come from, how they are checked, split and kept."""
 
+from fewstep.data._decode import UnreadableImage as UnreadableImage
 from fewstep.data._load import count as count
 from fewstep.data._load import load as load
 from fewstep.data._load import pin as pin

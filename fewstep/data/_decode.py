@@ -14,6 +14,10 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _MOST_PIXELS = 50_000_000  # a small file can unfold into a very large image
 
 
+class UnreadableImage(FewstepError):
+    """A file that is no image, is damaged, or is larger than can be dealt with."""
+
+
 class Decoded(NamedTuple):
     """An image as uint8 (size, size, channels), and the width, height and mode that it had."""
 
@@ -24,7 +28,7 @@ class Decoded(NamedTuple):
 def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
     """The image, `size` pixels high and wide; mode is `L` (grey) or `RGB`.
 
-    An image that is not square is cut to its middle square. Raises `FewstepError`, naming the file, for one that is
+    An image that is not square is cut to its middle square. Raises `UnreadableImage`, naming the file, for one that is
     damaged or is none.
     """
     try:
@@ -32,19 +36,19 @@ def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content)) as file:
                 if file.width * file.height > _MOST_PIXELS:
-                    raise FewstepError(f"{name} has {file.width} x {file.height} pixels, more than 50 million.")
+                    raise UnreadableImage(f"{name} has {file.width} x {file.height} pixels, more than 50 million.")
                 return Decoded(shrink(_flat(file, mode), size), (file.width, file.height, file.mode))
     except UnidentifiedImageError:
-        raise FewstepError(
-            f"{name} is not an image that can be read. Remove it, or replace it by a whole one."
+        raise UnreadableImage(
+            f"{name} is not an image that can be read. Remove it, or replace it by a whole JPEG or PNG."
         ) from None
-    except FewstepError:
+    except UnreadableImage:
         raise
     except Image.DecompressionBombError:
-        raise FewstepError(f"{name} has more than 50 million pixels. Make it smaller.") from None
+        raise UnreadableImage(f"{name} has more than 50 million pixels. Make it smaller.") from None
     except Exception as error:  # a damaged file raises whatever its decoder happens to stumble over
         reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-        raise FewstepError(f"{name} is damaged: {reason}. Remove it, or replace it by a whole one.") from None
+        raise UnreadableImage(f"{name} is damaged: {reason}. Remove it, or replace it by a whole one.") from None
 
 
 def decode_file(path: Path, size: int, mode: str) -> np.ndarray:
@@ -52,7 +56,7 @@ def decode_file(path: Path, size: int, mode: str) -> np.ndarray:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise FewstepError(f"Cannot read {path}: {error.strerror or error}.") from None
+        raise UnreadableImage(f"Cannot read {path}: {error.strerror or error}.") from None
     return decode(content, str(path), size, mode).pixels
 
 

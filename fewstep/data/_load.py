@@ -24,21 +24,24 @@ def load(
     named: str | None = None,
     colour: str = "rgb",
     classes: Classes | None = None,
+    skip_bad: bool = False,
 ) -> ImageSet:
     """The images of a split of some tasks, each `size` pixels high and wide.
 
     **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
     `split` is `train`, `validation`, `test`, `all`, or `sample`, a few test images that come with the package
-    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`); `colour` and the `classes` of each split are
-    for folders (`pin` draws them; without, as by seed 0).
+    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`). For folders are `colour`, the `classes` of each
+    split (`pin` draws them; without, as by seed 0), and `skip_bad`, which leaves out images that are damaged.
 
-    **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`.
+    **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`, and
+    `UnreadableImage` for an image that is damaged.
     """
     if split not in (*SPLITS, "all", "sample"):
         raise unknown("split", split, (*SPLITS, "all", "sample"))
     if split == "sample":
         return read_sample(tasks, size)
-    whole, parts = _whole(tasks, size, named, colour, str(_places.folders()), str(_places.given(tasks)))
+    places = str(_places.folders()), str(_places.given(tasks))
+    whole, parts = _whole(tasks, size, named, colour, skip_bad, *places)
     if split == "all":
         return whole
     parts = classes or parts or folder_classes(_folder(tasks), 0, 2)
@@ -62,14 +65,17 @@ def pin(tasks: str, seed: int, ways: int) -> Classes | None:
 
 
 @lru_cache(maxsize=2)
-def _whole(tasks: str, size: int, named: str | None, colour: str, *places: str) -> tuple[ImageSet, Classes]:
+def _whole(
+    tasks: str, size: int, named: str | None, colour: str, skip_bad: bool, *places: str
+) -> tuple[ImageSet, Classes]:
     """All images, prepared once for a process and once for the disk, and the classes of each split."""
     how: dict[str, Any] = {"size": size, "colour": colour}
     if tasks.startswith("folder:"):
         path = _folder(tasks)
         if not path.exists():
             raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
-        return prepared("folder", [path], how, lambda: read_folder(path, size, colour)), {}
+        how |= {"skip_bad": True} if skip_bad else {}
+        return prepared("folder", [path], how, lambda: read_folder(path, size, colour, skip_bad=skip_bad)), {}
     path = _sources.need(tasks)
     if tasks == "omniglot":
         files = sorted(file for file in path.iterdir() if file.name.startswith(("images_", "characters")))

@@ -1,13 +1,15 @@
 """Where data are looked for, where they are kept, and who is told how far work on them is."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fewstep._errors import FewstepError
 
 _asked: dict[str, Path] = {}
 _hooks: dict[str, Callable] = {}
+_noted: list[list[str]] = []
 
 
 def look_in(folder: Path | None) -> None:
@@ -61,5 +63,18 @@ def progress(what: str, done: float, total: float, unit: str) -> None:
 
 def say(message: str) -> None:
     """Makes a remark."""
+    for notes in _noted:
+        notes.append(message)
     if "say" in _hooks:
         _hooks["say"](message)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """The remarks that are made meanwhile, which are made all the same."""
+    notes: list[str] = []
+    _noted.append(notes)
+    try:
+        yield notes
+    finally:
+        _noted.remove(notes)

@@ -15,23 +15,28 @@ import numpy as np
 
 from fewstep.data import _places
 from fewstep.data._set import ImageSet
+from fewstep.data._walk import walk
 
-_VERSION = 1  # raise it when the way of preparing changes
+_VERSION = 2  # raise it when the way of preparing changes
 _DAYS = 30.0
 
 
 def prepared(name: str, sources: list[Path], how: dict[str, Any], make: Callable[[], ImageSet]) -> ImageSet:
     """The set that `make` makes of some files, or its copy from an earlier time if the files are as they were then.
 
-    A copy that cannot be written is no obstacle: it is said, and the work is done again next time.
+    A copy that cannot be written is no obstacle: it is said, and the work is done again next time. What is said while
+    the set is made is kept with it, and said again with the copy.
     """
     print_of = {"version": _VERSION, "how": how, "files": [_traits(path) for path in sources]}
     mark = hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest()[:16]
     path = _places.cache() / "prepared" / f"{name}-{mark}.npz"
     if (known := _read(path)) is not None:
-        return known
-    made = make()
-    _keep(path, made)
+        for note in known[1]:
+            _places.say(note)
+        return known[0]
+    with _places.noted() as notes:
+        made = make()
+    _keep(path, made, notes)
     return made
 
 
@@ -40,32 +45,32 @@ def _traits(path: Path) -> list[Any]:
     if not path.is_dir():
         return [str(path), path.stat().st_size, path.stat().st_mtime_ns]
     inside = hashlib.sha256()
-    for folder, folders, files in os.walk(path):
-        folders.sort()
-        for name in sorted(files):
-            with contextlib.suppress(OSError):  # a link that leads nowhere
-                status = os.stat(os.path.join(folder, name))
-                inside.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for name in walk(path).files:
+        with contextlib.suppress(OSError):  # removed meanwhile
+            status = os.stat(os.path.join(path, name))
+            inside.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return [str(path), inside.hexdigest()]
 
 
-def _read(path: Path) -> ImageSet | None:
+def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             found = ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
+            notes = file["notes"].tolist()
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged: made again
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # it was of use today
-    return found
+    return found, notes
 
 
-def _keep(path: Path, made: ImageSet) -> None:
+def _keep(path: Path, made: ImageSet, notes: list[str]) -> None:
     new = path.with_suffix(f".{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with new.open("wb") as file:
-            np.savez(file, images=made.images, starts=made.starts, counts=made.counts, names=np.asarray(made.names))
+            arrays = {**made._asdict(), "names": np.asarray(made.names), "notes": np.asarray(notes, dtype=str)}
+            np.savez(file, allow_pickle=False, **arrays)
         new.replace(path)
         _forget_old(path.parent)
     except OSError as error:

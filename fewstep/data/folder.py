@@ -1,6 +1,7 @@
 """A user's own images: a folder or a zip with one folder a class, or a list of files and labels."""
 
 import csv
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,31 @@ from fewstep.data import _places
 from fewstep.data._decode import decode_file
 from fewstep.data._set import SPLITS, ImageSet, make_set, split_classes
 from fewstep.data._tree import open_tree, read_tree
+from fewstep.data._walk import listed
 
 _NAMES = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
 _SHARES = (0.64, 0.16)
 
 
-def read_folder(path: Path, size: int, colour: str) -> ImageSet:
+def read_folder(path: Path, size: int, colour: str, *, skip_bad: bool = False) -> ImageSet:
     """All images of a folder or zip, brought to one size and mode."""
+    mode = {"grey": "L", "rgb": "RGB"}[colour]
     with open_tree(path) as tree:
-        return make_set(read_tree(tree, size, {"grey": "L", "rgb": "RGB"}[colour], f"reading {path.name}"))
+        classes = read_tree(tree, size, mode, f"reading {path.name}", skip_bad=skip_bad)
+    _tell_twins(path, classes)
+    return make_set(classes)
+
+
+def _tell_twins(path: Path, classes: dict[str, np.ndarray]) -> None:
+    """Says which classes hold the same images, in whatever order and under whatever names of files."""
+    alike: dict[bytes, list[str]] = {}
+    for label, images in classes.items():
+        marks = sorted(hashlib.sha256(image).digest() for image in np.ascontiguousarray(images))
+        alike.setdefault(b"".join(marks), []).append(label)
+    if twins := [" and ".join(map(repr, labels)) for labels in alike.values() if len(labels) > 1]:
+        _places.say(
+            f"{path}: classes hold the same images, so that no method can tell them apart: {listed(twins)}. Keep one."
+        )
 
 
 def folder_classes(path: Path, seed: int, ways: int) -> dict[str, tuple[str, ...]]:

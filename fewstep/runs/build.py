@@ -47,12 +47,10 @@ class Built(NamedTuple):
         return self.make(trained_ways(self.experiment))
 
     def check_data(self) -> None:
-        """Reads the images or rows of training and validation, so that what is wrong with them is said at once."""
+        """Reads the images or rows of every split, so that what is wrong with them is said before a long training."""
         given = self.experiment
-        self.problem.tasks(given.shots, given.queries)
-        self.problem.tasks(given.shots, given.queries, "validation", given.validation_ways)
-        if given.has_table:  # it is judged there at the end
-            self.problem.tasks(given.shots, given.queries, "test")
+        for split, ways in (("train", None), ("validation", given.validation_ways), ("test", None)):
+            self.problem.tasks(given.shots, given.queries, split, ways)
         if given.validation_ways:
             self.make(given.validation_ways)
 

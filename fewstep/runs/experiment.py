@@ -168,6 +168,8 @@ class Experiment:
     """Height and width that images are brought to (default: omniglot 28; cifar-fs, fc100, folders 32; others 84)."""
     colour: Annotated[Literal["grey", "rgb"] | None, NO_HINT] = None
     """Channels of the images of a folder (default: rgb)."""
+    skip_bad: bool = False
+    """Leave out images of a folder that are damaged, and list them, instead of stopping at the first."""
     rotate: Annotated[Literal["none", "episode", "classes"] | None, NO_HINT] = None
     """Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each (default:
     none; omniglot: episode)."""

@@ -26,7 +26,7 @@ _CHUNKS = (1, 2, 4)
 # What does not change how long a step takes.
 _IDLE = (
     "seed", "steps", "log_every", "validate_every", "validation_tasks", "patience", "classes", "schema", "split",
-    "split_seed", "devices", "chunk", "outer_lr", "inner_lr", "schedule", "validation_ways",
+    "split_seed", "skip_bad", "devices", "chunk", "outer_lr", "inner_lr", "schedule", "validation_ways",
 )  # fmt: skip
 
 

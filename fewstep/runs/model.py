@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
+from fewstep._disk import is_locked
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarise
@@ -75,14 +76,25 @@ def load(path: Path | str, *, which: Which = "last", draw: Draw | None = None) -
     built = build(dataclasses.replace(run.experiment, draw=draw) if draw else run.experiment)
     state, notes = run.state(built)
     if state is None:
-        why = " ".join(notes) or "It was stopped before its first checkpoint."
-        raise FewstepError(
-            f"{run.path} holds no whole checkpoint. {why} Train it {'anew' if notes else 'first'}: fewstep train ... "
-            f"--run {run.path}{' --overwrite' * bool(notes)}"
-        )
+        raise FewstepError(_without_checkpoint(run, notes))
     stack = state.best.meta if which == "best" and bool(np.isfinite(state.best.score).all()) else state.meta
     metas = [jax.tree.map(lambda leaf, n=number: leaf[n], stack) for number in range(len(run.seeds))]
     return Model(run, built, metas, int(state.step), notes, usual=which == "last" and draw is None)
+
+
+def _without_checkpoint(run: Run, notes: list[str]) -> str:
+    again = f"fewstep train {run.experiment.method} {run.experiment.tasks} ... --run {run.path}"
+    if notes:
+        return f"{run.path} holds no whole checkpoint. {' '.join(notes)} Train it anew: {again} --overwrite"
+    if is_locked(run.path):
+        return (
+            f"{run.path} has no checkpoint yet: a process is training it now, and saves the first one some seconds "
+            "after compiling. Wait for it, and run this command again."
+        )
+    return (
+        f"{run.path} has no checkpoint: its training ended before the first one was saved. Run the command that began "
+        f"it again: {again}"
+    )
 
 
 def _load_shipped(name: str, draw: Draw | None) -> Model:

@@ -34,8 +34,8 @@ _OF_NETWORKS = (
     "adapt_norm",
 )
 _OF_IMAGES = (
-    "ways", "validation_ways", "image_size", "colour", "rotate", "split", "split_seed", "filters", "blocks", "down",
-    "shear", "zoom", "head", "norm", "norm_scale", "adapt_norm",
+    "ways", "validation_ways", "image_size", "colour", "skip_bad", "rotate", "split", "split_seed", "filters", "blocks",
+    "down", "shear", "zoom", "head", "norm", "norm_scale", "adapt_norm",
 )  # fmt: skip
 _OWN_SIZES = {"omniglot": 105}
 _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
@@ -125,6 +125,15 @@ def _images(experiment: Experiment) -> Problem:
 
 def _load(given: Experiment, size: int, split: str) -> data.ImageSet:
     """The images of a split; those to be warped in their own size first, where it is known."""
+    try:
+        return _warped(given, size, split)
+    except data.UnreadableImage as error:
+        if not given.tasks.startswith("folder:"):
+            raise
+        raise FewstepError(f"{error} To leave out every image that cannot be read: --skip-bad") from None
+
+
+def _warped(given: Experiment, size: int, split: str) -> data.ImageSet:
     if given.shear is None and given.zoom is None:
         return data.load(given.tasks, split, size=size, **_which(given))
     whole = data.load(given.tasks, split, size=_OWN_SIZES.get(given.tasks, size), **_which(given))
@@ -154,13 +163,17 @@ def _conv4(
 def _which(experiment: Experiment) -> dict[str, Any]:
     """Which of the ways to read and split its images."""
     if experiment.tasks.startswith("folder:"):
-        return {"colour": experiment.colour or "rgb", "classes": experiment.classes}
+        return {
+            "colour": experiment.colour or "rgb",
+            "classes": experiment.classes,
+            "skip_bad": experiment.skip_bad,
+        }
     return {"named": experiment.split}
 
 
 def _check_split(experiment: Experiment) -> None:
     """An option that says how to read or split must belong to that kind of images."""
     folder = experiment.tasks.startswith("folder:")
-    idle = ("split",) if folder else ("colour", "split_seed")
+    idle = ("split",) if folder else ("colour", "split_seed", "skip_bad")
     why = "a folder's classes are drawn by --split-seed" if folder else f"{experiment.tasks} fixes it"
     _refuse(experiment, idle, why)

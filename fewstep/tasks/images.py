@@ -12,6 +12,7 @@ from fewstep.data._set import ImageSet
 
 Rotate = Literal["none", "episode", "classes"]
 _UNROLLED = 32
+_NAMED = 5  # names in a message
 
 
 def images(
@@ -124,10 +125,11 @@ def _check(of: ImageSet, shots: int, queries: int, ways: int, rotate: str) -> No
         raise FewstepError(f"A task takes {ways} classes and there are {available}. Use --ways {available} or fewer.")
     few = [(int(count), name) for count, name in zip(of.counts, of.names, strict=True) if count < shots + queries]
     if few:
-        count, name = min(few)
+        named = ", ".join(f"{name!r} has {count}" for count, name in sorted(few)[:_NAMED])
         raise FewstepError(
-            f"{len(few)} of {len(of.names)} classes have fewer images than a task takes ({shots} shots and {queries} "
-            f"queries): {name!r} has {count}. Take fewer, or leave these classes out."
+            f"{len(few)} of the {len(of.names)} classes that tasks are drawn from have fewer images than a task takes, "
+            f"{shots + queries} ({shots} shots and {queries} queries): {named}{' ...' * (len(few) > _NAMED)}. Take "
+            "fewer shots or queries, add images, or leave these classes out."
         )
     if rotate != "none" and of.shape[0] != of.shape[1]:
         raise FewstepError(f"Images of {of.shape[0]} x {of.shape[1]} pixels cannot be turned: they are not square.")

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.data import _places
 from fewstep.data._decode import SUFFIXES, decode_file
 from fewstep.data._tree import open_tree, read_tree
+from fewstep.data._walk import is_image, left_out, walk
 
 
 class Pictures(NamedTuple):
@@ -29,13 +31,20 @@ def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pic
 
 def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
     """An image, or all images in a folder, each named by its file."""
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.name.lower().endswith(SUFFIXES))
     if not path.exists():
         raise FewstepError(f"There is no {path}. Give an image, or a folder of images.")
+    files = [path] if path.is_file() else _images_in(path)
     if not files:
         raise FewstepError(f"{path} holds no image ({', '.join(SUFFIXES)}). Give an image, or a folder of images.")
     made = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
     return Pictures(_numbers(made, invert), [str(file) for file in files])
+
+
+def _images_in(folder: Path) -> list[Path]:
+    found = walk(folder)
+    for note in left_out(folder, found):
+        _places.say(note)
+    return [folder / name for name in found.files if is_image(name)]
 
 
 def _mode(image: tuple[int, ...]) -> str:
