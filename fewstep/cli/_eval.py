@@ -8,7 +8,16 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import Experiment, Model, baseline_rows, evaluate_run, evaluate_table, load
+from fewstep.runs import (
+    Experiment,
+    Model,
+    baseline_rows,
+    better_baseline,
+    evaluate_run,
+    evaluate_table,
+    image_baselines,
+    load,
+)
 from fewstep.runs.experiment import NO_HINT, Pair
 
 
@@ -47,7 +56,8 @@ class Eval:
     split: Literal["test", "validation", "train"] = "test"
     """The classes of images, or tasks of a table, that are judged. What you choose by looking, choose on validation."""
     baselines: bool = True
-    """Fit strong and simple models to a table's training tasks, and judge them on the same rows."""
+    """Judge simple methods beside the run: on a table's rows, models fitted to its training tasks; on the same tasks of
+    images, nearest class means of pixels and of color histograms, which need no training."""
     amplitude: Annotated[Pair | None, NO_HINT] = None
     """Other sine waves than in training: range of the amplitude (default: as in training)."""
     frequency: Annotated[Pair | None, NO_HINT] = None
@@ -84,20 +94,23 @@ class Eval:
         changes = {name: value for name in names if (value := getattr(self, name)) is not None}
         if experiment.has_table:
             return self._table(model, changes)
-        many = 600 if self.n_tasks is None else self.n_tasks
-        rows = evaluate_run(
-            model, shots=self.shots or (experiment.shots,), steps=steps, n_tasks=many, queries=self.queries,
-            ways=self.ways, split=self.split, seed=self.seed, say=_show.say, changes=changes,
-        )  # fmt: skip
-        return self._show(experiment, {experiment.method: rows})
+        asked: dict[str, Any] = {
+            "shots": self.shots or (experiment.shots,), "n_tasks": 600 if self.n_tasks is None else self.n_tasks,
+            "queries": self.queries, "ways": self.ways, "split": self.split, "seed": self.seed, "changes": changes,
+        }  # fmt: skip
+        rows = evaluate_run(model, steps=steps, say=_show.say, **asked)
+        others = image_baselines(model, say=_show.say, **asked) if self.baselines and experiment.has_images else {}
+        code = self._show(experiment, {experiment.method: rows} | others)
+        if others and (ahead := better_baseline(rows, others)):
+            _tell_ahead(*ahead)
+        return code
 
     def _show(self, experiment: Experiment, judged: dict[str, list[dict[str, Any]]]) -> int:
         if self.json:
             told = {"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks}
             others = {name: rows for name, rows in judged.items() if name != experiment.method}
-            _show.as_json(
-                told | {"rows": judged[experiment.method]} | ({"baselines": others} if experiment.has_table else {})
-            )
+            beside = experiment.has_table or experiment.has_images
+            _show.as_json(told | {"rows": judged[experiment.method]} | ({"baselines": others} if beside else {}))
         else:
             _show.scores_table(judged)
         return 0
@@ -115,3 +128,10 @@ class Eval:
         if self.baselines and self.split == "test":
             judged |= baseline_rows(model, shots=shots, seed=self.seed, say=_show.say)
         return self._show(experiment, judged)
+
+
+def _tell_ahead(name: str, row: dict[str, Any], best: float) -> None:
+    _show.say(
+        f"A baseline without training is ahead of this model: at {row['shots']} shots the {name} has "
+        f"{row['mean']:.3f}, the model at best {best:.3f}. Train it longer (--steps), or on more classes."
+    )

@@ -85,7 +85,7 @@ def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
         **({"model": lambda name, row: name} if len(judged) > 1 else {}),
         **({"ways": lambda name, row: row["ways"]} if "ways" in rows[0][1] else {}),
         "shots": lambda name, row: row["shots"],
-        **({"statistics": lambda name, row: _STATISTICS[row["norm"]]} if "norm" in rows[0][1] else {}),
+        **({"statistics": lambda name, row: _STATISTICS.get(row.get("norm", ""), "")} if "norm" in rows[0][1] else {}),
         "inner steps": lambda name, row: "" if row["inner_steps"] is None else row["inner_steps"],
         metric: lambda name, row: f"{row['mean']:.4f}",
         "± 95 %": lambda name, row: _number(row["interval95"]),

@@ -2,6 +2,8 @@
 
 from fewstep.runs.create import create_run as create_run
 from fewstep.runs.experiment import Experiment as Experiment
+from fewstep.runs.image_baselines import better_baseline as better_baseline
+from fewstep.runs.image_baselines import image_baselines as image_baselines
 from fewstep.runs.model import Model as Model
 from fewstep.runs.model import adapt as adapt
 from fewstep.runs.model import evaluate_places as evaluate_places
