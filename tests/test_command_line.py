@@ -61,7 +61,7 @@ def test_the_version(capsys):
             ["launch", "--procesess", "2", "train"],
             "fewstep launch has no option --procesess. Did you mean --processes?",
         ),
-        (["--tyro-print-completion", "fsh"], "needs a shell (bash, zsh, tcsh, fish)"),
+        (["--tyro-print-completion", "fsh"], "needs a shell (bash, zsh, fish)"),
         (["--tyro-write-completion", "bash"], "and a file"),
         (["--tyro-write-completion", "bash", "/proc/none/x"], "Cannot write /proc/none/x"),
     ],

@@ -25,7 +25,7 @@ _ABOUT = (
     "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
 )
 _PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
-_SHELLS = ("bash", "zsh", "tcsh", "fish")
+_SHELLS = ("bash", "zsh", "fish")
 _VALUES = ConstructorRegistry()
 _NUMBERS: dict[Any, tuple[str, str]] = {
     int: ("INT", "a whole number, such as 5"),
