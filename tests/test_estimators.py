@@ -1,6 +1,8 @@
 """The estimators: scikit-learn's own checks, learning from tasks, adapting, saving; what does not match is refused."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -84,6 +86,22 @@ class TestRegressor:
         path.write_bytes(path.read_bytes()[:1000])
         with pytest.raises(FewstepError, match="damaged"):
             load(path)
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"format": 2}, "has the format 2, and this version of fewstep reads 1"),
+            ({"class": "FewShotRanker"}, "holds a 'FewShotRanker'. Known: FewShotClassifier, FewShotRegressor"),
+            ({"class": "Adapted"}, "holds a 'Adapted'"),
+        ],
+    )
+    def test_a_file_of_another_kind_is_refused(self, fitted, change, said, tmp_path):
+        with np.load(fitted.save(tmp_path / "model")) as file:
+            arrays = dict(file)
+        about = json.loads(arrays["about.json"].tobytes()) | change
+        np.savez(tmp_path / "other.npz", **arrays | {"about.json": np.frombuffer(json.dumps(about).encode(), np.uint8)})
+        with pytest.raises(FewstepError, match=re.escape(said)):
+            load(tmp_path / "other.npz")
 
     def test_a_saved_task_answers_the_same(self, fitted, tmp_path):
         known = self.new.iloc[:4]

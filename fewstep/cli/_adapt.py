@@ -74,7 +74,8 @@ class Adapt:
             _write(self.out, table)
             _show.say(f"Wrote {len(table.cells)} predictions to {self.out}.")
         if self.json:
-            _show.as_json({"run": str(self.run), **table.arrays})
+            warnings = {} if table.warnings is None else {"warnings": table.warnings}
+            _show.as_json({"run": str(self.run), **table.arrays, **warnings})
         elif self.out is None:
             sys.stdout.write(_csv(table))
         return 0
@@ -105,15 +106,18 @@ class Adapt:
             raise FewstepError("--level does not apply: classes have probabilities, not intervals. Leave it out.")
         known, asked = tables.read(self.support), tables.read(self.query)
         level = 0.9 if self.level is None else self.level
-        made = answer(ensemble, known, asked, level=level, steps=self.inner_steps, seed=self.seed)
+        made, warnings = answer(ensemble, known, asked, level=level, steps=self.inner_steps, seed=self.seed)
+        for warning in warnings:
+            _show.say(f"Warning: {warning}")
         if not ensemble.schema.classes and "low" not in made:
             _show.say(_without_intervals(ensemble, self.inner_steps))
-        if twice := [name for name in made if name in asked.columns]:
+        if twice := [name for name in (*made, *["warnings"] * self.json) if name in asked.columns]:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
         theirs = {name: _plain(column) for name, column in asked.columns.items()}
         ours = {name: column.tolist() for name, column in made.items()}
         shown = theirs | {name: rounded(ensemble, values) for name, values in ours.items()}
-        return _Table(list(shown), [list(row) for row in zip(*shown.values(), strict=True)], theirs | ours)
+        cells = [list(row) for row in zip(*shown.values(), strict=True)]
+        return _Table(list(shown), cells, theirs | ours, warnings)
 
     def _points(self, model: Model) -> "_Table":
         x, y = read_support(self.support)
@@ -146,11 +150,12 @@ class Adapt:
 
 
 class _Table(NamedTuple):
-    """Predictions as a table, and as arrays by name."""
+    """Predictions as a table, and as arrays by name; of a table's rows, warnings too."""
 
     head: list[str]
     cells: list[list[Any]]
     arrays: dict[str, Any]
+    warnings: list[str] | None = None
 
 
 def _without_intervals(ensemble: Ensemble, steps: int | None) -> str:

@@ -50,6 +50,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     try:
         _interrupt.release()  # from here on Ctrl-C is ours to answer
+        _train.check_target(words)
         return parse(COMMANDS, words)()
     except FewstepError as error:
         _show.error(str(error))

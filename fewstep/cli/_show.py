@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,10 @@ def _number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.4f}"
 
 
+def _entry(key: str, name: str, row: dict[str, Any]) -> str:
+    return _number(row.get(key))
+
+
 def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
     rows = [(name, row) for name, some in judged.items() for row in some]
@@ -93,6 +98,9 @@ def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
     }
     if any("seed_std" in row for _, row in rows):
         columns["std over seeds"] = lambda name, row: _number(row.get("seed_std"))
+    for name, head in (("log_loss", "log loss"), ("auc", "AUC"), ("ece", "calibration error")):
+        if any(name in row for _, row in rows):
+            columns[head] = partial(_entry, name)
     if any("coverage90" in row for _, row in rows):
         columns["in 90 % interval"] = lambda name, row: (
             f"{100 * row['coverage90']:.0f} %" if "coverage90" in row else ""

@@ -1,7 +1,9 @@
 """`fewstep train`"""
 
 import dataclasses
+import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +23,17 @@ from fewstep.runs.cluster import find_place
 from fewstep.runs.experiment import AUTO, NO_HINT
 from fewstep.runs.tables import read_table
 from fewstep.runs.train import Outcome
+
+
+def check_target(args: Sequence[str]) -> None:
+    """Raises `FewstepError` when `--y` names several columns: a parser would only call the second one unrecognized."""
+    at = list(args).index("--y") + 1 if "--y" in args else len(args)
+    named = list(itertools.takewhile(lambda word: not word.startswith("-"), args[at:]))
+    if len(named) > 1 and any(word.startswith("table:") for word in args[:at]):  # else METHOD or TASKS may follow
+        raise FewstepError(
+            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
+            f"for each, the first with --y {named[0]}."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +134,10 @@ class Train:
             "step": outcome.step,
         }
         if run.experiment.has_table:
-            _show.say("Calibrating the intervals on the validation tasks.")
-            calibrate_run(load(run.path))
+            trained = load(run.path)
+            what = "probabilities" if trained.built.problem.metric == "accuracy" else "intervals"
+            _show.say(f"Calibrating the {what} on the validation tasks.")
+            calibrate_run(trained)
         if self.report:
             models = {self.experiment.method: load(run.path)}
             judged = scores(models, say=_show.say)

@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
@@ -30,7 +30,8 @@ class _Learned(BaseEstimator, ABC):
         schema = self.model.ensemble_.schema
         frame = self._frame(X)
         whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
-        return self.of_rows(schema.x(whole), schema.y(whole))
+        x, distance = _input.rows_of(schema, whole, schema.y(whole))
+        return self.of_rows(x, schema.y(whole), float(distance.max()))
 
     def save(self, path: Path | str) -> Path:
         """Writes the model and the task it has learned into one file, without pickle; `fewstep.estimators.load` reads
@@ -38,9 +39,11 @@ class _Learned(BaseEstimator, ABC):
         check_is_fitted(self, "n_samples_")
         return _save.write(self.model, Path(path), self)
 
-    def of_rows(self, x: np.ndarray, y: np.ndarray) -> Any:
-        """The estimator after it has learned the task of encoded rows."""
+    def of_rows(self, x: np.ndarray, y: np.ndarray, distance: float = 0.0) -> Any:
+        """The estimator after it has learned the task of encoded rows, of which the farthest lies that `distance`
+        outside what training had."""
         self._rows, self.n_samples_, self.n_features_in_ = (x, y), len(x), self.model.n_features_in_
+        self._distance = distance
         if hasattr(self.model, "feature_names_in_"):
             self.feature_names_in_ = self.model.feature_names_in_
         return self
@@ -60,15 +63,25 @@ class _Learned(BaseEstimator, ABC):
 
     def _adapted(self) -> Adapted:
         check_is_fitted(self, "n_samples_")
-        return self.model.ensemble_.adapted(*self._rows, steps=self.inner_steps)
+        return self.model.ensemble_.adapted(*self._rows, steps=self.inner_steps, distance=self._distance)
 
-    def _predicted(self, X: Any) -> tuple[Adapted, np.ndarray, np.ndarray]:
+    def _predicted(self, X: Any) -> "_Predicted":
         adapted = self._adapted()
-        return adapted, *adapted.predict(adapted.ensemble.schema.x(self._frame(X)))
+        x, distance = _input.rows_of(adapted.ensemble.schema, self._frame(X))
+        return _Predicted(adapted, *adapted.predict(x), distance)
 
     @abstractmethod
     def _targets(self, y: Any, rows: int) -> np.ndarray:
         """The target's cells."""
+
+
+class _Predicted(NamedTuple):
+    """What a learned task says at some rows: mean and spread of its members, and how far each row lies outside."""
+
+    adapted: Adapted
+    mean: np.ndarray
+    spread: np.ndarray
+    distance: np.ndarray
 
 
 class AdaptedRegressor(RegressorMixin, _Learned):
@@ -76,24 +89,23 @@ class AdaptedRegressor(RegressorMixin, _Learned):
 
     def predict(self, X: Any) -> np.ndarray:
         """The prediction of each row, in the unit of y."""
-        adapted, mean, _ = self._predicted(X)
-        return adapted.ensemble.schema.target.decode(mean[:, 0])
+        made = self._predicted(X)
+        return made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Any:
         """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns.
 
         The intervals come from the spread of seeds and sampled masks, and hold the asked share of the true values on
-        the validation tasks.
+        the validation tasks. They are wider where rows lie outside what the training tasks had, and a warning says so.
         """
-        adapted, mean, spread = self._predicted(X)
-        schema, known = adapted.ensemble.schema, adapted.ensemble.calibration
-        if known is None:
+        made = self._predicted(X)
+        if made.adapted.ensemble.calibration is None:
             raise FewstepError(
                 "There are no intervals: they are calibrated on held-out tasks, which takes at least three tasks in "
                 f"fit, and for the inner steps of the training; inner_steps is {self.inner_steps}. Use predict."
             )
-        middle = schema.target.decode(mean[:, 0])
-        half = known.half(spread, self.n_samples_, level)[:, 0] * schema.target.scale
+        middle = made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
+        half = made.adapted.half(made.spread, made.distance, level)
         return with_columns(X, {"prediction": middle, "low": middle - half, "high": middle + half})
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
@@ -114,12 +126,10 @@ class AdaptedClassifier(ClassifierMixin, _Learned):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class: the mean over seeds and sampled masks."""
-        return self._predicted(X)[1]
+        return self._predicted(X).mean
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
-        y = column_or_1d(y, warn=True)
-        if len(y) != rows:
-            raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers of samples.")
+        y = _input.labels_of(y, rows)
         if (strange := ~np.isin(y, self.classes_)).any():
             raise FewstepError(
                 f"y holds {y[strange][0]!r}, a class that no training task had. Known: "

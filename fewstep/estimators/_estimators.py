@@ -1,15 +1,16 @@
 """The estimators that learn how to learn."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
@@ -19,6 +20,7 @@ from fewstep.runs.memory import fit
 from fewstep.tables import Column, Frame, Schema, encode
 from fewstep.tables._column import Cells, read_cells
 from fewstep.tables._ensemble import Adapted, Ensemble
+from fewstep.tables._outliers import Treated, check_outliers, treat
 
 _BATCH = 8
 
@@ -38,10 +40,11 @@ class FewShotEstimator(BaseEstimator, ABC):
         seeds: int = 3,
         steps: int = 3000,
         meta_batch: int = _BATCH,
-        outer_lr: float = 1e-3,
+        outer_lr: float | None = None,
         validation: float = 0.2,
         patience: int | None = 8,
         missing: str = "refuse",
+        outliers: str = "drop",
         random_state: Any = None,
         verbose: bool = False,
     ):
@@ -58,6 +61,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         self.validation = validation
         self.patience = patience
         self.missing = missing
+        self.outliers = outliers
         self.random_state = random_state
         self.verbose = verbose
 
@@ -73,9 +77,11 @@ class FewShotEstimator(BaseEstimator, ABC):
         names = _input.tasks_of(tasks, frame.rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = _input.parts_of(names, seed, self._share())
-        whole = frame._replace(columns=frame.columns | {_input.target_name(frame.columns): target})
-        schema = self._schema(frame, whole, rows["train"])
-        parts = encode(schema, whole, names, rows)
+        treated = self._treated(frame, target, rows["train"])
+        whole = treated.frame.only(treated.kept)
+        rows = {part: np.flatnonzero(np.isin(treated.kept, some)) for part, some in rows.items()}
+        schema = self._schema(whole, rows["train"])
+        parts = encode(schema, whole, names[treated.kept], rows)
         shots = _input.shots_of(self.shots, parts)
         self._fitted = fit(self._experiment(shots, seed), schema, parts, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
@@ -111,6 +117,10 @@ class FewShotEstimator(BaseEstimator, ABC):
         y = np.zeros(0, np.int32) if ensemble.schema.classes else np.zeros((0, outputs), np.float32)
         return ensemble.adapted(np.zeros((0, inputs), np.float32), y)
 
+    def _mean(self, adapted: Adapted, X: Any) -> np.ndarray:
+        x, _ = _input.rows_of(adapted.ensemble.schema, _input.frame_of(self, X, reset=False))
+        return adapted.predict(x)[0]
+
     def _watch(self, step: int, score: float) -> None:
         if self.verbose:
             print(f"step {step} of {self.steps}: {score:.4g} on the validation tasks", flush=True)
@@ -120,12 +130,24 @@ class FewShotEstimator(BaseEstimator, ABC):
             raise FewstepError(f"validation is {self.validation}. It must be above 0 and below 0.5, such as 0.2.")
         return self.validation
 
-    def _schema(self, frame: Frame, whole: Frame, training: np.ndarray) -> Schema:
+    def _treated(self, frame: Frame, target: np.ndarray, training: np.ndarray) -> Treated:
+        """The table with its target as the last column and its outliers treated, with a warning."""
         if self.missing not in ("refuse", "mean"):
             raise FewstepError(f"missing is {self.missing!r}. Known: mean, refuse.")
-        features = tuple(Column.learn(name, read_cells(frame, name), training) for name in frame.columns)
-        target = self._target(_input.target_name(frame.columns), whole, training)
-        return Schema(None, features, target, self.missing)  # type: ignore[arg-type]
+        y = _input.target_name(frame.columns)
+        made = treat(
+            frame._replace(columns=frame.columns | {y: target}), training, x=tuple(frame.columns),
+            y=y if is_regressor(self) else None, outliers=check_outliers(self.outliers),
+            missing=self.missing,  # type: ignore[arg-type]
+        )  # fmt: skip
+        if made.note:
+            warnings.warn(made.note, UserWarning, stacklevel=3)
+        return made
+
+    def _schema(self, whole: Frame, training: np.ndarray) -> Schema:
+        *names, y = whole.columns
+        features = tuple(Column.learn(name, read_cells(whole, name), training) for name in names)
+        return Schema(None, features, self._target(y, whole, training), self.missing)  # type: ignore[arg-type]
 
     def _experiment(self, shots: int, seed: int) -> Experiment:
         every = max(1, self.steps // 20)
@@ -161,8 +183,10 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     **Arguments:** `method` any of fewstep's rules, chains and learners that predict numbers; `shots` the rows a task is
     learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
     yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
-    validations without gain end them sooner; `validation` the share of tasks held out; `missing` refuses empty cells or
-    takes the mean; `verbose` tells of each validation.
+    validations without gain end them sooner; their size `outer_lr`, by default the method's own; `validation` the share
+    of tasks held out; `missing` refuses empty cells or takes the mean ("mean"); `outliers` says what to do about values
+    that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows out, "clip" takes the nearest
+    other value, both with a warning, and "keep" does nothing; `verbose` tells of each validation.
 
     Example::
 
@@ -190,7 +214,7 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
 
     def _told(self, adapted: Adapted, X: Any) -> np.ndarray:
         schema = adapted.ensemble.schema
-        return schema.target.decode(adapted.predict(schema.x(_input.frame_of(self, X, reset=False)))[0][:, 0])
+        return schema.target.decode(self._mean(adapted, X)[:, 0])
 
 
 class FewShotClassifier(ClassifierMixin, FewShotEstimator):
@@ -216,16 +240,11 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, before any row of the task is known."""
         check_is_fitted(self)
-        adapted = self._start()
-        return adapted.predict(adapted.ensemble.schema.x(_input.frame_of(self, X, reset=False)))[0]
+        return self._mean(self._start(), X)
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
-        if y is None:
-            raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
-        y = column_or_1d(y, warn=True)
+        y = _input.labels_of(y, rows)
         check_classification_targets(y)
-        if len(y) != rows:
-            raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers of samples.")
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise FewstepError(f"y has only one class, {self.classes_[0]!r}: there is nothing to tell apart.")
@@ -238,5 +257,4 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         return Column(name, "category", categories=tuple(map(str, range(len(self.classes_)))))
 
     def _told(self, adapted: Adapted, X: Any) -> np.ndarray:
-        made = adapted.predict(adapted.ensemble.schema.x(_input.frame_of(self, X, reset=False)))[0]
-        return self.classes_[made.argmax(1)]
+        return self.classes_[self._mean(adapted, X).argmax(1)]

@@ -11,8 +11,10 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from fewstep._errors import FewstepError
 from fewstep.runs.experiment import Experiment
-from fewstep.tables import Frame, Rows, read
+from fewstep.tables import Frame, Rows, Schema, read
 from fewstep.tables._column import read_cells
+from fewstep.tables._outside import outside
+from fewstep.tables._schema import clamped
 
 TARGET, TASK = "y", "task"
 
@@ -46,6 +48,32 @@ def numbers_of(y: Any, rows: int) -> np.ndarray:
     if not np.isfinite(cells).all():
         raise FewstepError(f"y contains NaN or infinity at row {int(np.flatnonzero(~np.isfinite(cells))[0])}.")
     return cells
+
+
+def labels_of(y: Any, rows: int) -> np.ndarray:
+    """A target of classes, one for each row."""
+    if y is None:
+        raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
+    y = column_or_1d(y, warn=True)
+    if len(y) != rows:
+        raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers of samples.")
+    empty = np.asarray([label is None or label != label for label in y.tolist()], bool)
+    if empty.any():
+        raise FewstepError(
+            f"y holds {y[empty][0]} at row {int(np.flatnonzero(empty)[0])}, which is not a class; {int(empty.sum())} "
+            f"of {rows} rows have none (None or NaN). Leave these rows out."
+        )
+    return y
+
+
+def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
+    tasks had; a warning tells of those that lie far."""
+    x = schema.unbounded(frame)
+    found = outside(schema, frame, x, y)
+    for note in found.notes:
+        warnings.warn(note, UserWarning, stacklevel=4)
+    return clamped(x), found.distance
 
 
 def tasks_of(tasks: Any, rows: int) -> np.ndarray:

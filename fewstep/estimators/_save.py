@@ -12,6 +12,7 @@ from fewstep._errors import FewstepError
 from fewstep.runs.memory import Fitted
 
 FORMAT = 1
+_CLASSES = ("FewShotClassifier", "FewShotRegressor")
 _ABOUT = "about.json"
 _KEPT = ("n_tasks_", "n_iter_", "n_features_in_", "coverage_", "held_out_tasks_")
 
@@ -32,7 +33,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
         "format": FORMAT, "class": type(estimator).__name__, "parameters": given, "experiment": fitted.experiment,
         "schema": fitted.schema, "calibration": fitted.calibration, "history": fitted.history,
         "columns": None if names is None else list(names), "classes": None if classes is None else _listed(classes),
-        "task": None if learned is None else {"inner_steps": learned.inner_steps},
+        "task": None if learned is None else {"inner_steps": learned.inner_steps, "distance": learned._distance},
         **{name: getattr(estimator, name) for name in _KEPT},
     }  # fmt: skip
     held: dict[str, Any] = {_ABOUT: np.frombuffer(json.dumps(about, default=_plain).encode(), np.uint8)}
@@ -61,19 +62,35 @@ def load(path: Path | str) -> Any:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop(_ABOUT).tobytes())
-        kind = getattr(_estimators, {"FewShotRegressor": "FewShotRegressor"}.get(about["class"], "FewShotClassifier"))
+        _check_kind(path, about)
+        kind = getattr(_estimators, about["class"])
         made = kind(**(about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}))
         task = {name: arrays.pop(f"task:{name}") for name in "xy" if f"task:{name}" in arrays}
         made = _filled(made, about, arrays)
-        return _adapted_of(made)(made, **about["task"]).of_rows(task["x"], task["y"]) if task else made
+        return _learned(made, about["task"], **task) if task else made
+    except FewstepError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise FewstepError(f"{path} is damaged or no few-shot estimator ({error}). Fit and save it again.") from None
 
 
-def _adapted_of(model: Any) -> Any:
+def _check_kind(path: Path, about: dict[str, Any]) -> None:
+    """Raises `FewstepError` unless this version can read the file, and the estimator is one of ours."""
+    if about["format"] != FORMAT:
+        raise FewstepError(
+            f"{path} has the format {about['format']!r}, and this version of fewstep reads {FORMAT}. Load it with the "
+            "version that saved it, or fit and save it again."
+        )
+    if about["class"] not in _CLASSES:
+        raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
+
+
+def _learned(model: Any, told: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Any:
+    """The estimator that has learned the task of some rows."""
     from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 
-    return AdaptedClassifier if hasattr(model, "classes_") else AdaptedRegressor
+    kind = AdaptedClassifier if hasattr(model, "classes_") else AdaptedRegressor
+    return kind(model, inner_steps=told["inner_steps"]).of_rows(x, y, told.get("distance", 0.0))
 
 
 def _filled(made: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:

@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from fewstep._temperature import held_out, temperature
 from fewstep.layerwise._checks import standardise, table, targets
 from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._save import write
-from fewstep.layerwise._temperature import held_out, temperature
 from fewstep.layerwise._transform import ByLayer, Named
 
 HELD_OUT = 5  # one in so many rows of each class is held out for the calibration

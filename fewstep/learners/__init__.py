@@ -5,6 +5,7 @@ from fewstep.learners._sequence import nothing_but_x as nothing_but_x
 from fewstep.learners.fixed_features import color_histogram as color_histogram
 from fewstep.learners.fixed_features import nearest_mean as nearest_mean
 from fewstep.learners.fixed_features import pixels as pixels
+from fewstep.learners.gaussian import FITTING as FITTING
 from fewstep.learners.gaussian import gaussian as gaussian
 from fewstep.learners.gaussian import mixed as mixed
 from fewstep.learners.kernel_heads import embedding as embedding

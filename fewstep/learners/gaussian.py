@@ -13,7 +13,7 @@ Longitudinal Data, Biometrics 1982.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,20 @@ from fewstep.networks.mlp import mlp
 
 Kernel = Callable[[dict[str, Array], Array, Array], Array]
 _LEAST = 1e-4  # of the noise's variance, so that a matrix of few digits can be factored
+
+
+class Fitting(NamedTuple):
+    """How a prior is fitted to the tasks of a table: so many steps on so many tasks, each of so many rows at most, with
+    a step size that falls to 0 from this. A prior has few numbers, which begin far from where they belong: with the
+    step size of a network they do not arrive."""
+
+    steps: int = 1500
+    meta_batch: int = 16
+    rows: int = 30
+    rate: float = 1e-2
+
+
+FITTING = Fitting()  # of runs and of the baselines alike
 
 
 def gaussian(mean: Network, inputs: int) -> Learner:

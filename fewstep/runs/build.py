@@ -17,7 +17,7 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
 from fewstep._rule import Rule, chain
-from fewstep.learners import LEARNERS
+from fewstep.learners import FITTING, LEARNERS, PROCESSES
 from fewstep.runs import distributed, layout
 from fewstep.runs.experiment import Experiment, option
 from fewstep.runs.layout import Layout
@@ -205,6 +205,7 @@ def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
     plain = _is_reptile(experiment)
     name = experiment.outer_optimiser or ("sgd" if plain else "adam")
     usual = 1.0 if plain else 2e-3 if experiment.has_images else 1e-3
+    usual = FITTING.rate if experiment.method in PROCESSES and experiment.has_table else usual
     lr = usual if experiment.outer_lr is None else experiment.outer_lr
     rate = {
         "constant": lambda: lr,

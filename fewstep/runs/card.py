@@ -1,10 +1,10 @@
 """The card of an exported model: what it was trained on, how, how well it does, and how it is used."""
 
-import dataclasses
 from typing import Any
 
-from fewstep.runs.experiment import Experiment, option
+from fewstep.runs.experiment import option
 from fewstep.runs.model import Model
+from fewstep.runs.public import public_tasks, settings
 from fewstep.runs.source import commit
 
 
@@ -12,7 +12,7 @@ def card(model: Model, scores: list[dict[str, Any]], about: dict[str, Any], name
     """The card as Markdown."""
     experiment = model.run.experiment
     parts = [
-        f"# {experiment.method} on {experiment.tasks.rpartition('/')[2]}",
+        f"# {experiment.method} on {public_tasks(experiment.tasks)}",
         "A model that learns a new task from a few examples, meta-trained with fewstep "
         f"{about['fewstep']} (commit {commit() or 'unknown'}).",
         "## Trained on", *_trained_on(model), "## How", *_how(model), "## How well", *_how_well(scores),
@@ -26,7 +26,7 @@ def card(model: Model, scores: list[dict[str, Any]], about: dict[str, Any], name
 def _trained_on(model: Model) -> list[str]:
     schema, experiment = model.built.problem.schema, model.run.experiment
     if schema is None:
-        return [f"`{experiment.tasks}`, {experiment.shots} shots."]
+        return [f"`{public_tasks(experiment.tasks)}`, {experiment.shots} shots."]
     tasks = experiment.classes or {}
     rows = [f"| {column.name} | {column.kind} | {_values(column)} |" for column in (*schema.features, schema.target)]
     told = f"{len(tasks.get('train', ()))} tasks of a table, one for each `{schema.task}`; "
@@ -43,11 +43,7 @@ def _values(column: Any) -> str:
 
 def _how(model: Model) -> list[str]:
     experiment = model.run.experiment
-    plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks))
-    given = [
-        f"`{f'{option(name)} {_given(value)}'.strip()}`" for name, value in dataclasses.asdict(experiment).items()
-        if value != plain[name] and name not in ("method", "tasks", "classes", "schema", "source")
-    ]  # fmt: skip
+    given = [f"`{f'{option(name)} {_given(value)}'.strip()}`" for name, value in settings(experiment).items()]
     seeds = f"{len(model.whole)} seeds, whose answers are averaged" if len(model.whole) > 1 else "one seed"
     told = f"{experiment.method}, {model.step:,} outer steps, {model.inner_steps} inner steps, {seeds}."
     return [told + (f" Other than by default: {', '.join(given)}." if given else "")]

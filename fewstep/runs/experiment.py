@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from fewstep._errors import FewstepError
-from fewstep.learners import LEARNERS, OF_CLASSES
+from fewstep.learners import FITTING, LEARNERS, OF_CLASSES, PROCESSES
 from fewstep.rules import RULES
 from fewstep.tasks import IMAGES, TASKS
 
@@ -58,10 +58,11 @@ class Experiment:
     seeds: Annotated[int, NO_HINT] = AUTO
     """How many seeds to train together: SEED, SEED + 1, ... (default: 1; tables: 3, which answer together)."""
     steps: Annotated[int, NO_HINT] = AUTO
-    """Outer steps in all (default: 60000; images: 40000; tables: 3000). Raise it to train a finished run further, if
-    its schedule is constant."""
+    """Outer steps in all (default: 60000; images: 40000; tables: 3000, gaussian and mixed 1500). Raise it to train a
+    finished run further, if its schedule is constant."""
     meta_batch: Annotated[int, NO_HINT] = AUTO
-    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; tables: 8; prototypes and their like: 2)."""
+    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; tables: 8, gaussian and mixed
+    16; prototypes and their like: 2)."""
 
     shots: Annotated[int, NO_HINT] = AUTO
     """Points of a task that are learned from, images a class (default: 10; images: 1; tables: 5)."""
@@ -104,7 +105,7 @@ class Experiment:
     outer_optimiser: Annotated[Literal["adam", "sgd"] | None, NO_HINT] = None
     """Outer optimiser (default: adam; reptile: sgd)."""
     outer_lr: Annotated[float | None, NO_HINT] = None
-    """Outer step size (default: 0.001; images: 0.002; reptile: 1)."""
+    """Outer step size (default: 0.001; images: 0.002; gaussian and mixed on tables: 0.01; reptile: 1)."""
     schedule: Annotated[Literal["constant", "linear", "cosine"] | None, NO_HINT] = None
     """How the outer step size falls to 0 over all steps (default: constant; images and tables: cosine; reptile:
     linear)."""
@@ -161,6 +162,9 @@ class Experiment:
     missing: Annotated[Literal["refuse", "mean"] | None, NO_HINT] = None
     """What to do about empty cells: refuse them (default), or take the mean of the training tasks for a feature, and
     leave rows without a target out."""
+    outliers: Annotated[Literal["drop", "clip", "keep"] | None, NO_HINT] = None
+    """What to do about values that cannot be measurements, such as 9999 for a missing one: leave their rows out
+    (drop, the default), take the nearest other value (clip), or nothing (keep). The first two are reported."""
 
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task of images (default: 5)."""
@@ -255,6 +259,8 @@ class Experiment:
     def _sizes(self) -> dict[str, int]:
         sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
         sizes = _TABLE_SIZES if self.has_table else sizes
+        if self.has_table and self.method in PROCESSES:
+            sizes = sizes | {"steps": FITTING.steps, "meta_batch": FITTING.meta_batch}
         return sizes | ({"meta_batch": 2} if self.method in OF_CLASSES else {})
 
     def to_json(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from fewstep.runs.files import write_json, write_text
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model
 from fewstep.runs.run import version
+from fewstep.runs.public import file_name, public_tasks
 from fewstep.runs.table_model import ensemble_of
 
 Format = Literal["stablehlo", "npz", "safetensors"]
@@ -53,12 +55,12 @@ def _about(model: Model, form: Format, support: int) -> dict[str, Any]:
     classes = problem.metric == "accuracy"
     return {
         "format": form, "fewstep": version(), "jax": jax.__version__, "method": experiment.method,
-        "tasks": experiment.tasks, "inner_steps": model.inner_steps, "seeds": len(model.whole),
+        "tasks": public_tasks(experiment.tasks), "inner_steps": model.inner_steps, "seeds": len(model.whole),
         "x": list(x), "outputs": ways or problem.widths[1], "classes": classes,
         "support_rows": max(support, experiment.shots * (ways or 1)), "query_rows": _QUERY,
         "schema": None if problem.schema is None else problem.schema.to_dict(),
-        "network": experiment.network, "hidden": experiment.hidden, "filters": experiment.filters,
-        "loss": experiment.loss,
+        "network": file_name(experiment.network), "hidden": experiment.hidden, "filters": experiment.filters,
+        "loss": file_name(experiment.loss),
         "arrays": {path: list(leaf.shape) for path, leaf in flatten(model.metas[0]).items()},
     }  # fmt: skip
 
@@ -73,14 +75,15 @@ def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
     learner = model.built.make(trained_ways(model.run.experiment), "support" if "support" in norms else None)
     metas, steps, classes = list(model.whole.values()) or model.metas, model.inner_steps, about["classes"]
 
-    keys = _keys(model)
+    keys, at = _keys(model), _temperature(model)
 
     def answer(support: Batch, x: jax.Array, steps: int) -> jax.Array:
         each = [learner.predict(m, learner.adapt(m, key, support, steps), x) for m in metas for key in keys]
         return jnp.stack([jax.nn.softmax(y) if classes else y for y in each]).mean(0)
 
     def adapt_and_predict(x: Any, y: Any, weight: Any, asked: Any) -> jax.Array:
-        return answer(Batch(x, y, weight), asked, steps)
+        made = answer(Batch(x, y, weight), asked, steps)
+        return made if at is None else jax.nn.softmax(jnp.log(made) / at(weight.sum()))
 
     def predict(asked: Any) -> jax.Array:
         y = jnp.zeros(1, jnp.int32) if classes else jnp.zeros((1, about["outputs"]))
@@ -109,6 +112,16 @@ def _keys(model: Model) -> list[Any]:
     if model.built.problem.schema is None:
         return [key]
     return [jax.random.fold_in(key, number) for number in range(ensemble_of(model).samples)]
+
+
+def _temperature(model: Model) -> Callable[[jax.Array], jax.Array] | None:
+    """The temperature of a table's probabilities after learning from so many rows, as the run is calibrated."""
+    known = None if model.built.problem.schema is None else ensemble_of(model).calibration
+    if known is None or not known.temperatures:
+        return None
+    shots = sorted(known.temperatures)
+    values = jnp.asarray([known.temperatures[number] for number in shots])
+    return lambda count: values[jnp.maximum(jnp.searchsorted(jnp.asarray(shots, float), count, side="right") - 1, 0)]
 
 
 def _arrays(model: Model, folder: Path, form: Format) -> Path:

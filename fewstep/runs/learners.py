@@ -14,6 +14,7 @@ from fewstep._network import Network
 from fewstep._rule import Rule
 from fewstep.runs.experiment import Experiment, option
 from fewstep.runs.problem import Problem
+from fewstep.tasks.table import whole_tasks
 
 _OF_RULES = (
     "inner_steps", "inner_lr", "inner_clip", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat",
@@ -85,9 +86,12 @@ def _solver(experiment: Experiment, problem: Problem, ways: int | None, norm: st
 
 
 def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
-    """What the method is trained on: tasks, or for the baselines batches of all classes."""
+    """What the method is trained on: tasks; all rows of them, for a likelihood; or for the baselines batches of all
+    classes."""
     if experiment.method in ("neighbour", "finetune") and problem.classes is not None:
         return problem.classes()
+    if experiment.method in learners.PROCESSES and problem.rows is not None:
+        return whole_tasks(problem.rows("train"), learners.FITTING.rows)
     return problem.tasks(experiment.shots, experiment.queries)
 
 
@@ -108,6 +112,10 @@ def refuse_for_learners(experiment: Experiment) -> None:
             raise FewstepError(f"{option(name)} does not apply: {experiment.method} is no perceptron. Leave it out.")
     if experiment.loss is not None and experiment.method in learners.PROCESSES:
         raise FewstepError(f"--loss does not apply: {experiment.method} maximises the likelihood. Leave it out.")
+    if experiment.least_shots is not None and experiment.method in learners.PROCESSES:
+        raise FewstepError(
+            f"--least-shots does not apply: {experiment.method} is trained on whole tasks. Leave it out."
+        )
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
         value = getattr(experiment, name)

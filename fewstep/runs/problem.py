@@ -20,7 +20,7 @@ from fewstep.tasks import IMAGES, TASKS, all_classes, images
 
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient", "divisor", "conditioned")
 _OF_CURVES = (*_CURVES, "hidden", "bias_inputs")
-_OF_TABLES = ("task", "x", "y", "categories", "classify", "missing", "least_shots")
+_OF_TABLES = ("task", "x", "y", "categories", "classify", "missing", "outliers", "least_shots")
 _OF_NETWORKS = (
     "hidden",
     "bias_inputs",

@@ -1,6 +1,5 @@
 """The report of one run or of several side by side: one HTML file that needs nothing else."""
 
-import dataclasses
 import html
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import Any
 from fewstep.inspection import inspect
 from fewstep.runs import plots, table_plots
 from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
-from fewstep.runs.experiment import Experiment
 from fewstep.runs.files import write_text
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model, evaluate_run
 from fewstep.runs.page import page, table
+from fewstep.runs.public import public_tasks, settings
 from fewstep.runs.table_model import evaluate_table
 
 
@@ -39,7 +38,7 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     first = next(iter(models.values()))
     steps = max(first.inner_steps, *(row["inner_steps"] for rows in judged.values() for row in rows))
     parts = [
-        f"<h1>{html.escape(' and '.join(models))} on {html.escape(first.run.experiment.tasks)}</h1>",
+        f"<h1>{html.escape(' and '.join(models))} on {html.escape(public_tasks(first.run.experiment.tasks))}</h1>",
         "<h2>Score on unseen tasks</h2>",
         _scores(judged),
         *_pictures(models, steps),
@@ -82,6 +81,10 @@ def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     note = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95 % interval over tasks."
     if covered := [row["coverage90"] for row in rows if "coverage90" in row]:
         note += f" Of the true values {100 * covered[0]:.0f} % lie in the 90 % intervals."
+    if "log_loss" in rows[-1]:
+        named = {"log_loss": "logarithmic loss", "auc": "area under the ROC curve", "ece": "expected calibration error"}
+        told = [f"{text} {rows[-1][name]:.3f}" for name, text in named.items() if name in rows[-1]]
+        note += f" Of the probabilities after {rows[-1]['inner_steps']} steps: {', '.join(told)}."
     return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
 
 
@@ -119,15 +122,6 @@ def _settings(models: dict[str, Model]) -> str:
     body = []
     for name, model in models.items():
         experiment = model.run.experiment
-        plain = dataclasses.asdict(Experiment(experiment.method, experiment.tasks)) | {
-            "classes": experiment.classes,
-            "schema": experiment.schema,
-        }
-        names = ("method", "tasks")
-        given = [
-            f"{key}={value}"
-            for key, value in dataclasses.asdict(experiment).items()
-            if value != plain[key] or key in names
-        ]
-        body.append([name, model.step, ", ".join(given)])
+        given = {"method": experiment.method, "tasks": public_tasks(experiment.tasks), **settings(experiment)}
+        body.append([name, model.step, ", ".join(f"{key}={value}" for key, value in given.items())])
     return table(["", "steps", "settings other than the defaults"], body)

@@ -14,6 +14,7 @@ from fewstep.tables import Rows, Schema, check_sizes
 from fewstep.tables._ensemble import Ensemble
 from fewstep.tables._interval import Calibration, coverage
 from fewstep.tables._judge import Answers, ask, draws_of, error
+from fewstep.tables._probability import class_scores
 from fewstep.tables.baselines import compare
 
 LEVEL = 0.9
@@ -39,7 +40,7 @@ def schema_of(model: Model) -> Schema:
 
 
 def calibrate_run(model: Model) -> Ensemble:
-    """Calibrates a run's intervals on its validation tasks, and keeps that with the run."""
+    """Calibrates a run's intervals or probabilities on its validation tasks, and keeps that with the run."""
     made, _ = ensemble_of(model).calibrated(_rows(model, "validation"), model.run.experiment.shots)
     if made.calibration is not None:
         write_json(_calibration(model.run.path), made.calibration.to_dict())
@@ -60,7 +61,8 @@ def evaluate_table(
     say: Callable[[str], None] = lambda message: None,
 ) -> list[dict[str, Any]]:
     """One row for each number of shots and steps: the root of the mean squared error over held-out tasks, in the
-    target's unit, or the accuracy. The seeds answer together; `seed_std` is that of each alone.
+    target's unit, or the accuracy with the scores of the probabilities. The seeds answer together; `seed_std` is that
+    of each alone.
 
     Every task is learned several times, each time from other rows, and judged on all its others.
     """
@@ -93,6 +95,7 @@ def baseline_rows(
         made.setdefault(found.name, []).append({
             "split": "test", "shots": found.shots, "inner_steps": None, "metric": "accuracy" if classes else "rmse",
             "mean": found.score.mean, "interval95": found.score.interval95, "n_tasks": found.score.n_tasks,
+            **(class_scores(found.answers.mean[:, :, 0], found.answers) if classes else {}),
         })  # fmt: skip
     return made
 
@@ -115,10 +118,14 @@ def _scores(ensemble: Ensemble, answers: Answers, steps: tuple[int, ...], shots:
         }  # fmt: skip
         if len(alone) > 1:
             row["seed_std"] = float(np.std([of[number].mean for of in alone], ddof=1))
-        if ensemble.calibration is not None and count == ensemble.steps:
+        known = ensemble.calibration if count == ensemble.steps else None
+        if classes:
+            probabilities = answers.mean[:, :, number]
+            row |= class_scores(known.probabilities(probabilities, shots) if known else probabilities, answers)
+        elif known is not None:
             taken = answers._replace(
                 mean=answers.mean[:, :, number : number + 1], spread=answers.spread[:, :, number : number + 1]
             )
-            row["coverage90"] = coverage(ensemble.calibration, taken, shots, LEVEL)
+            row["coverage90"] = coverage(known, taken, shots, LEVEL)
         made.append(row)
     return made

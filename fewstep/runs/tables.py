@@ -70,8 +70,9 @@ def asked_of(experiment: Experiment) -> Asked:
     """What the experiment says of its table."""
     missing, categories = experiment.missing or "refuse", experiment.categories or ()
     return Asked(
-        experiment.task, experiment.x or (), experiment.y or "", experiment.classify or None, missing, categories
-    )
+        experiment.task, experiment.x or (), experiment.y or "", experiment.classify or None, missing, categories,
+        experiment.outliers or "drop",
+    )  # fmt: skip
 
 
 def table_problem(experiment: Experiment) -> Problem:

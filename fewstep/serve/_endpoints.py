@@ -18,6 +18,7 @@ from fewstep.serve._schema import Adapt, Adapted, Detail, DrawTask, Layer, Predi
 from fewstep.serve._units import moving_layers
 from fewstep.serve._wire import encode
 from fewstep.serve._work import Answer, Left
+from fewstep.tables._interval import Calibration
 
 _LEVEL = 0.9  # of the intervals of a table's predictions
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it unfolds into
@@ -40,9 +41,9 @@ class Endpoints:
         left = await self._engine.learn(served, task)
         name = self._adapters.keep(served.name, left)
         classes = None if task.classes is None else list(task.classes)
-        return encode(
-            Adapted(name, self._seconds, left.before, left.after, _since(began), classes, _detail(served, left))
-        )
+        told = Adapted(name, self._seconds, left.after, _since(began), _before(served, left), classes)
+        told.detail, told.warnings = _detail(served, left), list(left.outside.notes) or None
+        return encode(told)
 
     async def predict(self, served: Served, body: bytes) -> bytes:
         """Predicts with an adapter, or learns a task first."""
@@ -80,28 +81,50 @@ class Endpoints:
 
 
 def _predicted(served: Served, asked: Question, left: Left, made: Answer) -> Predicted:
-    told = Predicted(made.mean.tolist(), left.before, left.after, 0.0)
+    told = Predicted(made.mean.tolist(), left.after, 0.0, _before(served, left))
+    told.warnings = [*left.outside.notes, *asked.outside.notes] or None
+    if served.ensemble is not None and served.classes:
+        _at_its_temperature(told, served, left, made)
     if left.classes is not None:
         told.classes, told.probabilities = list(left.classes), told.y
     if served.ensemble is not None and not served.classes:
-        _in_its_unit(told, served, left, made)
-    elif left.samples > 1:
+        _in_its_unit(told, served, asked, left, made)
+    elif left.samples > 1 and served.ensemble is None:
         told.low, told.high = made.low.tolist(), made.high.tolist()
     told.detail = _detail(served, left) if asked.detail else None
     return told
 
 
-def _in_its_unit(told: Predicted, served: Served, left: Left, made: Answer) -> None:
+def _in_its_unit(told: Predicted, served: Served, asked: Question, left: Left, made: Answer) -> None:
     """The predictions of a table's model in the unit of its target, with an interval if it is calibrated for what was
-    asked: the training's steps, at their size, and its samples."""
+    asked."""
     assert served.ensemble is not None
-    target, known = served.ensemble.schema.target, served.ensemble.calibration
+    target, known = served.ensemble.schema.target, _calibration(served, left)
     y = target.decode(made.mean.astype(np.float64))
     told.y = y.tolist()
-    as_calibrated = (left.steps, left.pace, left.samples) == (served.ensemble.steps, 1.0, served.samples)
-    if known is not None and as_calibrated:
-        half = known.half(made.spread.astype(np.float64), left.points, _LEVEL) * target.scale
+    if known is not None:
+        inside = known.half(made.spread.astype(np.float64), left.points, _LEVEL)
+        half = (inside + asked.outside.distance[:, None] + left.outside.distance.max()) * target.scale
         told.low, told.high = (y - half).tolist(), (y + half).tolist()
+
+
+def _at_its_temperature(told: Predicted, served: Served, left: Left, made: Answer) -> None:
+    """The probabilities of a table's model, calibrated if it is for what was asked."""
+    if (known := _calibration(served, left)) is not None:
+        told.y = known.probabilities(made.mean.astype(np.float64), left.points).tolist()
+    elif left.samples > 1:
+        told.low, told.high = made.low.tolist(), made.high.tolist()
+
+
+def _calibration(served: Served, left: Left) -> Calibration | None:
+    """The calibration of a table's model, if it is that of the training's steps, at their size, and its samples."""
+    assert served.ensemble is not None
+    asked = (left.steps, left.pace, left.samples)
+    return served.ensemble.calibration if asked == (served.ensemble.steps, 1.0, served.samples) else None
+
+
+def _before(served: Served, left: Left) -> float | msgspec.UnsetType:
+    return left.before if served.model.built.steps else msgspec.UNSET
 
 
 def _detail(served: Served, left: Left) -> Detail | None:

@@ -15,6 +15,7 @@ from fewstep._learner import Learner
 from fewstep.runs import Model, ensemble_of, load
 from fewstep.runs.build import inner_rate
 from fewstep.runs.learners import trained_ways
+from fewstep.runs.public import public_tasks
 from fewstep.serve._limits import Limits
 from fewstep.serve._units import is_masked, moving_layers
 from fewstep.tables._ensemble import Ensemble
@@ -126,7 +127,7 @@ class Served:
         x_range, y_range = self.ranges
         schema = problem.schema
         return {
-            "name": self.name, "kind": self.kind, "rule": experiment.method, "tasks": _public(experiment.tasks),
+            "name": self.name, "kind": self.kind, "rule": experiment.method, "tasks": public_tasks(experiment.tasks),
             "x_width": int(np.prod(self.image)) if self.image else problem.widths[0],
             "y_width": self.ways or problem.widths[1],
             "image": list(self.image) or None, "ways": self.ways, "shots": experiment.shots,
@@ -155,9 +156,3 @@ def load_models(runs: Sequence[Path | str], limits: Limits) -> dict[str, Served]
         found[name] = Served(name, model, limits.of_images() if model.run.experiment.has_images else limits)
         _ = found[name].metas  # what is wrong with a run is said before the service starts
     return found
-
-
-def _public(tasks: str) -> str:
-    """The tasks without the path of a folder or table, which is nobody's business."""
-    kind, colon, path = tasks.partition(":")
-    return f"{kind}:{Path(path).name}" if colon else tasks

@@ -10,6 +10,8 @@ from fewstep.serve._models import Served
 from fewstep.serve._refusal import invalid
 from fewstep.serve._schema import Adapt, Predict, Query, Support
 from fewstep.tables import read as read_frame
+from fewstep.tables._outside import NOWHERE, Outside, outside
+from fewstep.tables._schema import clamped
 
 
 class Task(NamedTuple):
@@ -24,6 +26,7 @@ class Task(NamedTuple):
     seed: int
     samples: int
     detail: bool
+    outside: Outside = NOWHERE
 
 
 class Question(NamedTuple):
@@ -33,6 +36,7 @@ class Question(NamedTuple):
     task: Task | None
     adapter: str | None
     detail: bool
+    outside: Outside = NOWHERE
 
 
 def read_task(served: Served, asked: Adapt | Predict) -> Task:
@@ -45,7 +49,7 @@ def read_task(served: Served, asked: Adapt | Predict) -> Task:
     samples = served.samples if asked.samples is None else asked.samples
     at_most("steps", count, limits.steps)
     at_most("samples", samples, limits.samples)
-    x, y, classes, ways = _SUPPORT[served.kind](served, support)
+    x, y, classes, ways, *far = _SUPPORT[served.kind](served, support)
     if len(x) != len(y):
         raise invalid("unequal_rows", f"The support has {len(x)} rows of x and {len(y)} of y. Each x needs its y.")
     if (work := len(x) * samples * max(1, count)) > limits.work:
@@ -54,18 +58,18 @@ def read_task(served: Served, asked: Adapt | Predict) -> Task:
         )
         raise invalid("too_much_work", f"{told} Ask for fewer of one of them.")
     pace = 1.0 if asked.pace is None else asked.pace
-    return Task(x, y, classes, ways, count, pace, asked.seed or 0, samples, asked.detail)
+    return Task(x, y, classes, ways, count, pace, asked.seed or 0, samples, asked.detail, *far)
 
 
 def read_question(served: Served, asked: Predict) -> Question:
     """A request to predict, checked."""
-    x = _read_query(served, asked.query)
+    x, far = _read_query(served, asked.query)
     if asked.adapter is None:
-        return Question(x, read_task(served, asked), None, asked.detail)
+        return Question(x, read_task(served, asked), None, asked.detail, far)
     for name in ("support", "steps", "pace", "seed", "samples"):
         if getattr(asked, name) is not None:
             raise invalid("does_not_apply", f'"{name}" does not apply beside "adapter". Leave one of them out.')
-    return Question(x, None, asked.adapter, asked.detail)
+    return Question(x, None, asked.adapter, asked.detail, far)
 
 
 def most_values(served: Served) -> int:
@@ -77,14 +81,15 @@ def most_values(served: Served) -> int:
     return 1000 + (served.limits.points + served.limits.queries) * (2 + 3 * width)
 
 
-def _read_query(served: Served, query: Query) -> np.ndarray:
+def _read_query(served: Served, query: Query) -> tuple[np.ndarray, Outside]:
     """Where to predict, as the model's rows."""
     if served.kind == "images":
-        return _image_rows(served, query, "query", served.limits.queries)
+        return _image_rows(served, query, "query", served.limits.queries), NOWHERE
     if served.kind == "table":
-        return _encoded(served, query, "query", served.limits.queries)[0]
+        x, _, far = _encoded(served, query, "query", served.limits.queries)
+        return x, far
     _only(query, "query", "x")
-    return _rows(query.x, "query.x", served.model.built.problem.widths[0], served.limits.queries)
+    return _rows(query.x, "query.x", served.model.built.problem.widths[0], served.limits.queries), NOWHERE
 
 
 def _points(served: Served, support: Support) -> Any:
@@ -114,9 +119,9 @@ def _labelled(served: Served, support: Support) -> Any:
 
 
 def _table(served: Served, support: Support) -> Any:
-    x, y = _encoded(served, support, "support", served.limits.points)
+    x, y, far = _encoded(served, support, "support", served.limits.points)
     assert served.ensemble is not None
-    return x, y, served.ensemble.schema.classes or None, None
+    return x, y, served.ensemble.schema.classes or None, None, far
 
 
 _SUPPORT = {"curve": _points, "images": _labelled, "table": _table}
@@ -140,8 +145,8 @@ def _image_rows(served: Served, given: Support | Query, what: str, most: int) ->
     return x
 
 
-def _encoded(served: Served, given: Support | Query, what: str, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of a table as the network takes them, and in a support their targets."""
+def _encoded(served: Served, given: Support | Query, what: str, most: int) -> tuple[np.ndarray, np.ndarray, Outside]:
+    """The rows of a table as the network takes them, in a support their targets, and how far outside they lie."""
     _only(given, what, "columns")
     assert served.ensemble is not None
     schema = served.ensemble.schema
@@ -150,7 +155,9 @@ def _encoded(served: Served, given: Support | Query, what: str, most: int) -> tu
     at_most("points" if what == "support" else "queries", max(map(len, given.columns.values())), most)
     try:
         frame = read_frame({name: np.asarray(cells, object) for name, cells in given.columns.items()})
-        return schema.x(frame), schema.y(frame) if what == "support" else np.zeros(0)
+        x, y = schema.unbounded(frame), schema.y(frame) if what == "support" else None
+        far = outside(schema, frame._replace(name=f"the {what}"), x, y)
+        return clamped(x), np.zeros(0) if y is None else y, far
     except FewstepError as error:
         raise invalid("bad_columns", str(error).replace("the table", f"the {what}")) from None
 

@@ -21,6 +21,13 @@ Pace = Annotated[float, Meta(ge=0.1, le=10, description="Multiplies the step siz
 Seed = Annotated[int, Meta(ge=0, lt=2**31, description="Seed of the masks.")]
 Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Draws of the masks; 1 if left out.")]
 
+LossBefore = Annotated[
+    float | msgspec.UnsetType, Meta(description="Left out by a learner that takes no inner steps: it has no before.")
+]
+Warnings = Annotated[
+    list[str] | None, Meta(description="Rows of a table that lie far outside what the training tasks had.")
+]
+
 
 class Support(msgspec.Struct, forbid_unknown_fields=True):
     """The known examples of a task."""
@@ -90,25 +97,27 @@ class Adapted(msgspec.Struct):
 
     adapter: str
     expires_in: Annotated[float, Meta(description="Seconds that the adapter lives without being used.")]
-    loss_before: float
     loss_after: float
     milliseconds: float
+    loss_before: LossBefore = msgspec.UNSET
     classes: list[str] | None = None
     detail: Detail | None = None
+    warnings: Warnings = None
 
 
 class Predicted(msgspec.Struct):
     """Predictions, one row for each row asked."""
 
     y: list[list[float]]
-    loss_before: float
     loss_after: float
     milliseconds: float
+    loss_before: LossBefore = msgspec.UNSET
     low: list[list[float]] | None = None
     high: list[list[float]] | None = None
     probabilities: list[list[float]] | None = None
     classes: list[str] | None = None
     detail: Detail | None = None
+    warnings: Warnings = None
 
 
 class Curve(msgspec.Struct):

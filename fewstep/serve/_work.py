@@ -10,6 +10,7 @@ from fewstep.serve._models import Served
 from fewstep.serve._programs import Answering, Learning, Program, row_shape
 from fewstep.serve._reading import Task
 from fewstep.serve._refusal import Refusal, invalid
+from fewstep.tables._outside import Outside
 
 
 class Left(NamedTuple):
@@ -26,6 +27,7 @@ class Left(NamedTuple):
     ways: int | None
     steps: int
     pace: float
+    outside: Outside
 
     @property
     def samples(self) -> int:
@@ -35,8 +37,10 @@ class Left(NamedTuple):
     @property
     def nbytes(self) -> int:
         """What it takes of the memory."""
-        arrays = [each.nbytes for each in (self.rows, self.moved, self.units) if each is not None]
-        return sum(arrays) + sum(map(len, self.classes or ()))
+        arrays = [
+            each.nbytes for each in (self.rows, self.moved, self.units, self.outside.distance) if each is not None
+        ]
+        return sum(arrays) + sum(map(len, (*(self.classes or ()), *self.outside.notes)))
 
 
 class Asked(NamedTuple):
@@ -80,7 +84,7 @@ def learn(served: Served, kind: Learning, program: Program, tasks: Sequence[Task
             # Copies: a part of the arrays of all tasks would keep them all.
             rows[n, :, : task.samples].copy(), program.layout, before[n], after[n],
             None if moved is None else moved[n].copy(), None if units is None else units[n].copy(),
-            len(task.x), task.classes, task.ways, task.steps, task.pace,
+            len(task.x), task.classes, task.ways, task.steps, task.pace, task.outside,
         ) if finite[n] else _diverged(task.steps, task.pace)
         for n, task in enumerate(tasks)
     ]  # fmt: skip

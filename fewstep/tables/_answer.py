@@ -1,18 +1,26 @@
 """From rows that are known and rows that are asked, of one task or several, to answers in the user's unit."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.tables._ensemble import Ensemble, learn_from
 from fewstep.tables._frame import Frame
+from fewstep.tables._outside import outside
 from fewstep.tables._table import task_names
+
+
+class Answered(NamedTuple):
+    """The columns of an answer, and what to be warned of: rows that lie far outside what training had."""
+
+    columns: dict[str, np.ndarray]
+    warnings: list[str]
 
 
 def answer(
     ensemble: Ensemble, known: Frame, asked: Frame, *, level: float = 0.9, steps: int | None = None, seed: int = 0
-) -> dict[str, np.ndarray]:
+) -> Answered:
     """Learns each task from its own known rows, and answers at those that are asked of it.
 
     Rows are of one task unless the column that names the task says otherwise. Then both tables need it, and no task may
@@ -22,7 +30,7 @@ def answer(
     known_of, asked_of = _names(known, ensemble.schema.task), _names(asked, ensemble.schema.task)
     if known_of is None or asked_of is None:
         _refuse_several(known, asked, known_of, asked_of, ensemble.schema.task)
-        return alone(known, asked)
+        return Answered(alone(known, asked), _warnings(ensemble, known, asked))
     if len(strange := np.flatnonzero(~np.isin(asked_of, known_of))):
         raise FewstepError(
             f"{asked.where(int(strange[0]))} asks about {asked_of[strange[0]]!r} in the column "
@@ -33,7 +41,13 @@ def answer(
         rows = np.flatnonzero(asked_of == name)
         for column, values in alone(known.only(np.flatnonzero(known_of == name)), asked.only(rows)).items():
             made.setdefault(column, np.empty(asked.rows, values.dtype))[rows] = values
-    return made
+    return Answered(made, _warnings(ensemble, known, asked))
+
+
+def _warnings(ensemble: Ensemble, known: Frame, asked: Frame) -> list[str]:
+    schema = ensemble.schema
+    learned = outside(schema, known, schema.unbounded(known), schema.y(known))
+    return [*learned.notes, *outside(schema, asked, schema.unbounded(asked)).notes]
 
 
 def rounded(ensemble: Ensemble, values: list[Any]) -> list[Any]:

@@ -34,12 +34,14 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
     if kind == "category" or (kind is None and name in frame.categories):
         return Cells("category", _text(column))
     if column.dtype.kind in "fiubMm":
-        return _of_kind(frame, name, kind, _typed(column))
+        return _of_kind(frame, name, kind, _refuse_infinite(frame, name, _typed(column)))
     text = _text(column)
     there = np.flatnonzero([cell is not None for cell in text])
     if kind is not None and not len(there):
         return Cells(kind, np.full(len(text), np.nan))
     numbers = _parsed(text, float)
+    if kind != "date" and not np.isnan(numbers[there]).any():
+        _refuse_infinite(frame, name, Cells("number", numbers))
     if kind != "date" and np.isfinite(numbers[there]).all() and len(there):
         return Cells("number", numbers)
     if kind in (None, "date"):
@@ -65,6 +67,25 @@ def _typed(column: np.ndarray) -> Cells:
     return Cells("date", _days(column)) if column.dtype.kind == "M" else Cells("number", column.astype(float))
 
 
+def _refuse_infinite(frame: Frame, name: str, cells: Cells) -> Cells:
+    """The cells, none of which is infinite. Raises `FewstepError` if one is."""
+    if len(rows := np.flatnonzero(np.isinf(cells.values))):
+        raise FewstepError(
+            f"{frame.where(int(rows[0]))} holds {frame.column(name)[rows[0]]} in the column {name!r}, which is "
+            f"infinite; {len(rows)} of {frame.rows} rows are. Correct it, or leave the cell empty."
+        )
+    return cells
+
+
+def written(cells: Cells) -> np.ndarray:
+    """Cells as a column of a table holds them: what `read_cells` reads as just these."""
+    if cells.kind != "date":
+        return cells.values
+    there = np.isfinite(cells.values)
+    moments = np.round(np.where(there, cells.values, 0.0) * 86_400e6).astype(np.int64).astype("datetime64[us]")
+    return np.where(there, moments, np.datetime64("NaT", "us"))
+
+
 def _of_kind(frame: Frame, name: str, kind: Kind | None, cells: Cells) -> Cells:
     """Cells that are of the kind that training had in their column; empty ones are of any."""
     if kind is None or cells.kind == kind:
@@ -82,18 +103,31 @@ def _of_kind(frame: Frame, name: str, kind: Kind | None, cells: Cells) -> Cells:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """How one column enters the network: a number standardised by the training tasks, a category as one of several."""
+    """How one column enters the network: a number standardised by the training tasks, a category as one of several.
+
+    `low` and `high` are the ends of what the training tasks have; of a run that was made without them, they are taken
+    to be five deviations away.
+    """
 
     name: str
     kind: Kind
     mean: float = 0.0
     scale: float = 1.0
     categories: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
 
     @property
     def width(self) -> int:
         """How many numbers it becomes."""
         return len(self.categories) if self.kind == "category" else 1
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of a number's range in training, standardised."""
+        if self.low is None or self.high is None:
+            return -FARTHEST, FARTHEST
+        return (self.low - self.mean) / self.scale, (self.high - self.mean) / self.scale
 
     @staticmethod
     def learn(name: str, cells: Cells, rows: np.ndarray) -> "Column":
@@ -119,7 +153,8 @@ class Column:
                 f"The column {name!r} holds {known[np.abs(known).argmax()]:g}, too large to be scaled. Correct it, or "
                 "leave the cell empty."
             )
-        return Column(name, cells.kind, float(known.mean()), spread if spread > rounding else 1.0)
+        scale, ends = spread if spread > rounding else 1.0, (float(known.min()), float(known.max()))
+        return Column(name, cells.kind, float(known.mean()), scale, low=ends[0], high=ends[1])
 
     def encode(self, frame: Frame, *, missing: Missing, strict: bool) -> np.ndarray:
         """The column of a table as numbers, (rows, width). `strict` refuses categories that training never saw; they

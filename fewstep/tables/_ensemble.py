@@ -15,7 +15,8 @@ from fewstep._rule import Meta
 from fewstep.tables._frame import Frame
 from fewstep.tables._interval import SHOTS, Calibration, calibrate, each_left_out
 from fewstep.tables._judge import ask, draws_of
-from fewstep.tables._schema import Schema
+from fewstep.tables._outside import outside
+from fewstep.tables._schema import Schema, clamped
 from fewstep.tables._table import Rows
 
 
@@ -32,31 +33,35 @@ class Ensemble(NamedTuple):
 
     def calibrated(self, held_out: Rows, shots: int, seed: int = 0) -> tuple["Ensemble", float | None]:
         """The ensemble with intervals that are right on held-out tasks, and the share of a task's values that 90 %
-        intervals hold which were calibrated on the others; of classes, as it is."""
-        if self.schema.classes:
-            return self, None
+        intervals hold which were calibrated on the others; of classes, with probabilities that are right there."""
+        classes = bool(self.schema.classes)
         most = min(max(2 * shots, 10), int(held_out.counts.min()) - 1)
         sizes = sorted({number for number in (*SHOTS, min(shots, most)) if 0 < number <= most})
         answers = {
             number: ask(
                 self.learner, self.metas, held_out, shots=number, steps=(self.steps,), samples=self.samples,
-                draws=draws_of(held_out, 200), seed=seed, within=most,
+                draws=draws_of(held_out, 200), classes=classes, seed=seed, within=most,
             )
             for number in sizes
         }  # fmt: skip
         if not answers:
             return self, None
+        if classes:
+            return self._replace(calibration=calibrate(answers, classes=True)), None
         at = max(number for number in sizes if number <= max(shots, sizes[0]))
         return self._replace(calibration=calibrate(answers)), each_left_out(answers[at], at)
 
-    def adapted(self, x: np.ndarray, y: np.ndarray, *, steps: int | None = None, seed: int = 0) -> "Adapted":
-        """The ensemble after it has learned a task from encoded rows."""
+    def adapted(
+        self, x: np.ndarray, y: np.ndarray, *, steps: int | None = None, seed: int = 0, distance: float = 0.0
+    ) -> "Adapted":
+        """The ensemble after it has learned a task from encoded rows, of which the farthest lies that `distance`
+        outside what training had."""
         support, count = _padded(x, y), self.steps if steps is None else steps
         learn, answer = _programs(self.learner, self.samples, count, bool(self.schema.classes))
         learned = [(meta, learn(meta, jax.random.key(seed), support)) for meta in self.metas]
         # Intervals are right for the steps they were calibrated with, and for no others.
         ensemble = self if count == self.steps else self._replace(calibration=None, steps=count)
-        return Adapted(ensemble, [partial(answer, *pair) for pair in learned], len(x))
+        return Adapted(ensemble, [partial(answer, *pair) for pair in learned], len(x), distance)
 
 
 @lru_cache(maxsize=32)
@@ -77,11 +82,12 @@ def _programs(learner: Learner, samples: int, steps: int, classes: bool) -> tupl
 
 
 class Adapted(NamedTuple):
-    """An ensemble that has learned a task."""
+    """An ensemble that has learned a task from so many rows; `distance` is that of the farthest outside training's."""
 
     ensemble: Ensemble
     members: Sequence[Callable[[jax.Array], jax.Array]]
     shots: int
+    distance: float = 0.0
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and spread of the members at encoded rows; probabilities of the classes, if it has classes."""
@@ -95,26 +101,39 @@ class Adapted(NamedTuple):
                 f"The adapted model predicts values that are not finite after {self.ensemble.steps} inner steps. Take "
                 "fewer steps, or check the rows it learned from: are they in the unit of the training's?"
             )
-        return made.mean(0), made.std(0)
+        mean, known = made.mean(0), self.ensemble.calibration
+        if known is not None and self.ensemble.schema.classes:
+            mean = known.probabilities(mean, self.shots)
+        return mean, made.std(0)
 
     def answers(self, frame: Frame, level: float = 0.9) -> dict[str, np.ndarray]:
         """The predictions at the rows of a table, in the user's unit, with an interval; or classes, with the
         probability of each."""
         schema = self.ensemble.schema
-        mean, spread = self.predict(schema.x(frame))
+        x = schema.unbounded(frame)
+        mean, spread = self.predict(clamped(x))
         if schema.classes:
             told = {"prediction": np.asarray(schema.classes, object)[mean.argmax(1)]}
             return told | {f"probability of {name}": mean[:, n] for n, name in enumerate(schema.classes)}
         told = {"prediction": schema.target.decode(mean[:, 0])}
-        if (known := self.ensemble.calibration) is not None:
-            half = known.half(spread, self.shots, level)[:, 0] * schema.target.scale
+        if self.ensemble.calibration is not None:
+            half = self.half(spread, outside(schema, frame, x).distance, level)
             told |= {"low": told["prediction"] - half, "high": told["prediction"] + half}
         return told
+
+    def half(self, spread: np.ndarray, distance: np.ndarray, level: float = 0.9) -> np.ndarray:
+        """Half the interval around predictions of that spread, in the user's unit, at rows of that `distance` outside
+        what training had."""
+        assert self.ensemble.calibration is not None
+        inside = self.ensemble.calibration.half(spread, self.shots, level)[:, 0]
+        return (inside + distance + self.distance) * self.ensemble.schema.target.scale
 
 
 def learn_from(ensemble: Ensemble, frame: Frame, *, steps: int | None = None, seed: int = 0) -> Adapted:
     """The ensemble after learning the task of a table's rows."""
-    return ensemble.adapted(ensemble.schema.x(frame), ensemble.schema.y(frame), steps=steps, seed=seed)
+    x, y = ensemble.schema.unbounded(frame), ensemble.schema.y(frame)
+    distance = float(outside(ensemble.schema, frame, x, y).distance.max())
+    return ensemble.adapted(clamped(x), y, steps=steps, seed=seed, distance=distance)
 
 
 def _padded(x: np.ndarray, y: np.ndarray) -> Batch:

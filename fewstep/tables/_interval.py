@@ -1,4 +1,4 @@
-"""How sure an ensemble is: intervals from its spread, calibrated on tasks that were held out of the training."""
+"""How sure an ensemble is: intervals from its spread, and probabilities of classes, calibrated on held-out tasks."""
 
 import dataclasses
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.tables._judge import Answers
+from fewstep.tables._probability import best_temperature, tempered
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SHOTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
@@ -18,34 +19,47 @@ class Calibration:
 
     Half an interval is `ratio * sqrt(spread^2 + floor^2)`, with the spread of the ensemble's members; `floor` is the
     usual error on the held-out tasks and `ratio` the quantile of their errors over that root. All is in the unit of
-    the standardised target.
+    the standardised target. Of classes there is a temperature instead.
     """
 
     floors: dict[int, float]
     ratios: dict[int, dict[float, float]]
+    temperatures: dict[int, float] = dataclasses.field(default_factory=dict)
 
     def half(self, spread: np.ndarray, shots: int, level: float) -> np.ndarray:
         """Half the interval around predictions of that spread, after learning from so many rows."""
         if level not in LEVELS:
             raise FewstepError(f"The level is {level}. Intervals are calibrated at {', '.join(map(str, LEVELS))}.")
-        known = sorted(self.floors)
-        at = max([number for number in known if number <= shots], default=known[0])
+        at = _nearest(self.floors, shots)
         return self.ratios[at][level] * np.sqrt(np.square(spread) + self.floors[at] ** 2)
+
+    def probabilities(self, raw: np.ndarray, shots: int) -> np.ndarray:
+        """The probabilities of classes after learning from so many rows, at their temperature."""
+        return tempered(raw, self.temperatures[_nearest(self.temperatures, shots)])
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         ratios = {str(n): {str(level): q for level, q in of.items()} for n, of in self.ratios.items()}
-        return {"floors": {str(n): floor for n, floor in self.floors.items()}, "ratios": ratios}
+        by_text = lambda numbers: {str(n): number for n, number in numbers.items()}
+        return {"floors": by_text(self.floors), "ratios": ratios, "temperatures": by_text(self.temperatures)}
 
     @staticmethod
     def from_dict(told: dict[str, Any]) -> "Calibration":
         """What `to_dict` gave."""
         ratios = {int(n): {float(level): q for level, q in of.items()} for n, of in told["ratios"].items()}
-        return Calibration({int(n): floor for n, floor in told["floors"].items()}, ratios)
+        by_number = lambda numbers: {int(n): number for n, number in numbers.items()}
+        return Calibration(by_number(told["floors"]), ratios, by_number(told.get("temperatures", {})))
 
 
-def calibrate(by_shots: dict[int, Answers]) -> Calibration:
+def _nearest(known: dict[int, float], shots: int) -> int:
+    """The largest known number of rows that is not more; the smallest, if all are."""
+    return max([number for number in known if number <= shots], default=min(known))
+
+
+def calibrate(by_shots: dict[int, Answers], *, classes: bool = False) -> Calibration:
     """The calibration from what an ensemble answered on held-out tasks, after one number of steps."""
+    if classes:
+        return Calibration({}, {}, {shots: best_temperature(answers) for shots, answers in by_shots.items()})
     floors, ratios = {}, {}
     for shots, answers in by_shots.items():
         wrong, spread = _errors(answers)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,21 @@ class Schema:
         """The columns of x."""
         return tuple(column.name for column in self.features)
 
+    @cached_property
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends of each number of a row of x in training; a category has none."""
+        ends = [
+            (-np.inf, np.inf) if column.kind == "category" else column.ends
+            for column in self.features for _ in range(column.width)
+        ]  # fmt: skip
+        return tuple(np.asarray(ends).T)
+
     def x(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
         """The features of each row, standardised; a number beyond five deviations is taken as five."""
+        return clamped(self.unbounded(frame, strict=strict))
+
+    def unbounded(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
+        """The features of each row, standardised, however far they lie."""
         for name in self.names:
             if name not in frame.columns:
                 raise FewstepError(
@@ -44,7 +58,7 @@ class Schema:
                     f"{', '.join(frame.columns)}."
                 )
         parts = [column.encode(frame, missing=self.missing, strict=strict) for column in self.features]
-        return np.clip(np.concatenate(parts, axis=1), -FARTHEST, FARTHEST).astype(np.float32)
+        return np.concatenate(parts, axis=1)
 
     def y(self, frame: Frame) -> np.ndarray:
         """The target of each row: a column of standardised numbers, or the numbers of the classes."""
@@ -67,6 +81,11 @@ class Schema:
         column = lambda of: Column(**(of | {"categories": tuple(of["categories"])}))
         features = tuple(column(of) for of in told["features"])
         return Schema(told["task"], features, column(told["target"]), told["missing"])
+
+
+def clamped(x: np.ndarray) -> np.ndarray:
+    """Standardised features as the network gets them."""
+    return np.clip(x, -FARTHEST, FARTHEST).astype(np.float32)
 
 
 def learn_schema(

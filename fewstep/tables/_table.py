@@ -9,6 +9,7 @@ import numpy as np
 from fewstep._errors import FewstepError
 from fewstep.tables._column import Missing, empty_cells, read_cells
 from fewstep.tables._frame import Frame
+from fewstep.tables._outliers import Outliers, treat
 from fewstep.tables._schema import Schema, learn_schema
 
 SPLITS = ("train", "validation", "test")
@@ -31,8 +32,8 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out, and
-    `digest` is another when any cell of these tasks is."""
+    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out and
+    of outliers, and `digest` is another when any cell of these tasks is."""
 
     schema: Schema
     split: dict[str, tuple[str, ...]]
@@ -47,7 +48,7 @@ class Table(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a user says of a table: which columns have which role, and what to do about missing cells."""
+    """What a user says of a table: which columns have which role, and what to do about missing cells and outliers."""
 
     task: str | None
     x: tuple[str, ...]
@@ -55,6 +56,7 @@ class Asked(NamedTuple):
     classify: bool | None = None
     missing: Missing = "refuse"
     categories: tuple[str, ...] = ()
+    outliers: Outliers = "drop"
 
 
 def make_table(
@@ -72,14 +74,30 @@ def make_table(
     frame, note = _with_target(_declared(frame, asked), asked)
     names = task_names(frame, asked.task)
     split = _known(split, frame, names) if split else split_tasks(names, split_seed)
-    training = np.isin(names, np.asarray(split["train"], object))
-    if schema is None:
-        told = {name: value for name, value in asked._asdict().items() if name != "categories"}
-        schema = learn_schema(frame, np.flatnonzero(training), **told)
+    # Tasks that came into the table later change nothing, also not what counts as an outlier.
+    every = np.asarray([name for tasks in split.values() for name in tasks], object)
+    frame = frame.only(np.flatnonzero(np.isin(names, every)))
+    digest = _digest(frame, (asked.task, *asked.x, asked.y))
+    frame, more = _without_outliers(frame, asked, split)
+    names = task_names(frame, asked.task)
     where = {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in split.items()}
-    digest = _digest(frame.only(np.sort(np.concatenate(list(where.values())))), (asked.task, *asked.x, asked.y))
+    if schema is None:
+        told = {name: value for name, value in asked._asdict().items() if name not in ("categories", "outliers")}
+        schema = learn_schema(frame, where["train"], **told)
     parts = encode(schema, frame, names, where)
-    return Table(schema, {part: tuple(tasks) for part, tasks in split.items()}, parts, note, digest)
+    tasks = {part: tuple(tasks) for part, tasks in split.items()}
+    return Table(schema, tasks, parts, f"{note} {more}".strip(), digest)
+
+
+def _without_outliers(frame: Frame, asked: Asked, split: Split) -> tuple[Frame, str]:
+    """The table after its outliers were treated, and what was done."""
+    names = task_names(frame, asked.task)
+    training = np.flatnonzero(np.isin(names, np.asarray(split["train"], object)))
+    y = None if asked.classify else asked.y
+    treated = treat(frame, training, x=asked.x, y=y, missing=asked.missing, outliers=asked.outliers)
+    if gone := sorted(set(names.tolist()) - set(names[treated.kept].tolist())):
+        raise FewstepError(f"{treated.note} That leaves no row of the task {gone[0]!r}. Leave it out of the table.")
+    return treated.frame.only(treated.kept), treated.note
 
 
 def _digest(frame: Frame, names: Sequence[str | None]) -> str:

@@ -20,10 +20,11 @@ from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep._train import train
+from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
 from fewstep.tables._judge import Answers, Error, ask, draws_of, error
 from fewstep.tables._table import Rows, Table
-from fewstep.tasks.table import table
+from fewstep.tasks.table import whole_tasks
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
@@ -32,7 +33,7 @@ NAMES = (POOLED, OFFSET, FINETUNED, RIDGE, PROCESS, MIXED, PRIOR)
 OF_CLASSES = (POOLED, FINETUNED, RIDGE)
 _PENALTIES = tuple(10.0**power for power in range(-3, 3))
 _RATES, _STEPS = (0.003, 0.01, 0.03, 0.1), (0, 1, 5, 20, 50)
-_TRAIN_STEPS = 1500
+_TRAIN_STEPS = FITTING.steps
 
 
 class Baseline(NamedTuple):
@@ -121,17 +122,17 @@ class _Fitted:
     def _trained(self, name: str, learner: Learner, rate: float = 1e-3) -> Meta:
         if name not in self._known:
             rows = self.of.parts["train"]
-            some = table(rows, min(10, int(rows.counts.min()) - 1), 20)
+            some = whole_tasks(rows, FITTING.rows)
             steps = optax.chain(
                 optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(rate, _TRAIN_STEPS))
             )
             self._known[name] = train(
-                learner, some, steps=_TRAIN_STEPS, meta_batch=16, optimiser=steps, seed=self.seed
+                learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimiser=steps, seed=self.seed
             ).meta
         return self._known[name]
 
     def _process(self, name: str, learner: Learner) -> Baseline:
-        return Baseline(learner, self._trained(name, learner, rate=1e-2))
+        return Baseline(learner, self._trained(name, learner, rate=FITTING.rate))
 
     def _finetuned(self, shots: int) -> Baseline:
         meta = self._trained(POOLED, self.pooled)

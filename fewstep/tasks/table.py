@@ -34,6 +34,13 @@ def table(of: Rows, shots: int = 5, queries: int = 10, *, least: int | None = No
     return Tasks(arrays(of), sample)
 
 
+def whole_tasks(of: Rows, rows: int) -> Tasks:
+    """Tasks of a table of which as many rows count as they have, at most `rows`: for a likelihood, to which it is all
+    one which are learned from."""
+    support = min(rows // 3, int(of.counts.min()) - 1)
+    return table(of, support, rows - rows // 3)
+
+
 def arrays(of: Rows) -> dict[str, Any]:
     """The rows as they travel into the compiled step."""
     return {"x": of.x, "y": of.y, "starts": of.starts, "counts": of.counts}

@@ -1,0 +1,47 @@
+"""The learners `gaussian` and `mixed` and the baselines of the same models: fitted alike, they answer alike."""
+
+import numpy as np
+import pandas
+import pytest
+from helpers import output
+
+from fewstep import FewstepError, learners
+from fewstep.runs import Experiment, ensemble_of, load
+from fewstep.runs.build import build
+from fewstep.runs.tables import read_table
+from fewstep.tables._judge import ask, draws_of
+from fewstep.tables.baselines import _TRAIN_STEPS, MIXED, PRIOR, compare
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Lines of a height and slope for each task."""
+    random = np.random.default_rng(0)
+    who, x = np.repeat(np.arange(10), 14), random.uniform(0, 5, 140)
+    y = 20 + random.normal(0, 3, 10)[who] + random.normal(2, 1, 10)[who] * x + random.normal(0, 0.3, 140)
+    path = tmp_path_factory.mktemp("solvers") / "t.csv"
+    pandas.DataFrame({"who": who, "x": x, "y": y}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(("method", "name"), [("mixed", MIXED), ("gaussian", PRIOR)])
+def test_a_run_answers_as_the_baseline_does(method, name, table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 12)
+    words = ("--task", "who", "--x", "x", "--y", "y", "--shots", 3, "--steps", 12, "--seeds", 1, "--validation-tasks",
+             2, "--no-report", "--run", tmp_path / "run")  # fmt: skip
+    assert output(capsys, "train", method, f"table:{table}", *words)[0] == 0
+    model = load(tmp_path / "run")
+    (baseline,) = compare(read_table(model.run.experiment), (3,), names=[name])
+    ensemble, rows = ensemble_of(model), model.built.problem.rows("test")
+    ours = ask(ensemble.learner, ensemble.metas, rows, shots=3, steps=(0,), draws=draws_of(rows), within=3)
+    np.testing.assert_allclose(ours.mean, baseline.answers.mean, rtol=1e-3, atol=1e-3)
+    assert np.abs(ours.mean - ours.mean.mean()).max() > 0.1
+
+
+@pytest.mark.parametrize("method", learners.PROCESSES)
+def test_a_run_is_fitted_as_the_baseline_is_by_default(method, table):
+    made = Experiment(method, f"table:{table}", task="who", x=("x",), y="y")
+    assert (made.steps, made.meta_batch) == (_TRAIN_STEPS, learners.FITTING.meta_batch)
+    assert Experiment("ridge", f"table:{table}").steps == 3000
+    with pytest.raises(FewstepError, match=f"--least-shots does not apply: {method}"):
+        build(Experiment(method, f"table:{table}", task="who", x=("x",), y="y", least_shots=2))
