@@ -78,6 +78,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = _input.parts_of(names, seed, self._share())
         treated = self._treated(frame, target, rows["train"])
+        treated.check_tasks(names)
         whole = treated.frame.only(treated.kept)
         rows = {part: np.flatnonzero(np.isin(treated.kept, some)) for part, some in rows.items()}
         schema = self._schema(whole, rows["train"])

@@ -45,6 +45,11 @@ class Treated(NamedTuple):
     kept: np.ndarray
     note: str
 
+    def check_tasks(self, names: np.ndarray) -> None:
+        """Raises `FewstepError` if a task has no row left; `names` are those of each row's task."""
+        if gone := sorted(set(names.tolist()) - set(names[self.kept].tolist())):
+            raise FewstepError(f"{self.note} That leaves no row of the task {gone[0]!r}. Leave it out of the table.")
+
 
 def treat(
     frame: Frame, training: np.ndarray, *, x: Sequence[str], y: str | None, missing: Missing, outliers: Outliers

@@ -95,8 +95,7 @@ def _without_outliers(frame: Frame, asked: Asked, split: Split) -> tuple[Frame, 
     training = np.flatnonzero(np.isin(names, np.asarray(split["train"], object)))
     y = None if asked.classify else asked.y
     treated = treat(frame, training, x=asked.x, y=y, missing=asked.missing, outliers=asked.outliers)
-    if gone := sorted(set(names.tolist()) - set(names[treated.kept].tolist())):
-        raise FewstepError(f"{treated.note} That leaves no row of the task {gone[0]!r}. Leave it out of the table.")
+    treated.check_tasks(names)
     return treated.frame.only(treated.kept), treated.note
 
 
