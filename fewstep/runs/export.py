@@ -19,8 +19,8 @@ from fewstep.runs.card import card
 from fewstep.runs.files import write_json, write_text
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model
-from fewstep.runs.run import version
 from fewstep.runs.public import file_name, public_tasks
+from fewstep.runs.run import version
 from fewstep.runs.table_model import ensemble_of
 
 Format = Literal["stablehlo", "npz", "safetensors"]
