@@ -12,6 +12,7 @@ from PIL import Image
 from fewstep import FewstepError, data
 from fewstep.data._walk import walk
 from fewstep.runs import open_run
+from fewstep.tasks.pictures import read_query_images
 
 SIZES = ("--ways", 2, "--shots", 1, "--queries", 2, "--filters", 2, "--blocks", 1, "--image-size", 8, "--steps", 0)
 
@@ -175,3 +176,13 @@ def test_skip_bad_is_for_folders(capsys, tmp_path):
         code, _, error = output(capsys, "train", "mtnet", tasks, "--skip-bad", "--run", tmp_path / "run")
         assert code == 2
         assert "--skip-bad does not apply" in error
+
+
+def test_a_folder_of_queries_follows_links_and_names_other_formats(tmp_path, remarks):
+    write(tmp_path / "elsewhere" / "0.png", 1)
+    write(tmp_path / "asked" / "1.png", 2)
+    (tmp_path / "asked" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "asked" / "2.heic").write_bytes(b"a photograph")
+    found = read_query_images(tmp_path / "asked", (8, 8, 3), invert=False)
+    assert [Path(name).name for name in found.names] == ["1.png", "0.png"]
+    assert "1 photographs were left out, because their format cannot be read: 1 .heic, in . (1)." in remarks[0]
