@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Float, Key, Shaped
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree, Shaped
 
 
 class Batch(NamedTuple):
-    """Rows of one task. A row of weight 0 is padding: it changes no loss and no statistic."""
+    """Rows of one task. A row of weight 0 is padding: it changes no loss and no statistic, whatever it holds."""
 
     x: Shaped[Array, "rows ..."]
     y: Shaped[Array, "rows ..."]
@@ -26,3 +28,26 @@ class Tasks(NamedTuple):
 
     data: Any
     sample: Callable[[Any, Key[Array, ""]], Episode]
+
+
+def fill_padding(rows: PyTree, weight: Float[Array, " rows"]) -> PyTree:
+    """The rows, with copies of the first that counts in the place of those of weight 0.
+
+    Not zeros: a product with 0 does not undo a NaN, nor does it in a derivative, and a network or a loss may have no
+    value at 0, as a logarithm. What a row that counts gives is finite, or nothing is.
+    """
+    there = jnp.asarray(weight) > 0
+    first = jnp.argmax(there)
+
+    def filled(array: Array) -> Array:
+        array = jnp.asarray(array)
+        copy = jax.lax.dynamic_index_in_dim(array, first)
+        copy = jnp.where(there[first], copy, jnp.zeros_like(copy))  # nothing counts
+        return jnp.where(there.reshape(-1, *[1] * (array.ndim - 1)), array, copy)
+
+    return jax.tree.map(filled, rows)
+
+
+def fill_batch(batch: Batch) -> Batch:
+    """The batch with its padding filled, in x and in y."""
+    return Batch(fill_padding(batch.x, batch.weight), fill_padding(batch.y, batch.weight), batch.weight)

@@ -1,6 +1,6 @@
 """Judges a learner on fresh tasks: mean and 95 % interval after each of several numbers of inner steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from fewstep._episode import Tasks
+from fewstep._contract import Learner, counts_of
+from fewstep._episode import Tasks, fill_batch
 from fewstep._errors import FewstepError
-from fewstep._learner import Learner, Loss
+from fewstep._learner import Loss
 from fewstep._outer import task_keys
 from fewstep._rule import Meta
 
@@ -50,6 +51,7 @@ def task_scores(
     def one(index: Array) -> Float[Array, " steps"]:
         of_data, of_task = (k[0] for k in task_keys(key, index[None]))
         support, query = tasks.sample(data, of_data)
+        query = fill_batch(query)  # a score of the user's own may know nothing of padding
         adapted = learner.adapt(meta, of_task, support, steps)
         predict = jax.vmap(lambda a: score(learner.predict(meta, a, query.x, query.weight), query))
         return predict(adapted)
@@ -70,14 +72,15 @@ def evaluate(
     tasks: Tasks | Mapping[int, Tasks],
     score: Loss,
     *,
-    steps: tuple[int, ...] = (0, 1, 5),
+    steps: int | Sequence[int] = (0, 1, 5),
     n_tasks: int = 600,
     seed: int = 0,
 ) -> list[Score]:
     """Judges a learner on tasks it has not seen.
 
     **Arguments:** `tasks`, or a dict of them by number of shots; `score(prediction, batch)` such as `squared_error`
-    or `accuracy`; the numbers of inner `steps`, all from one trajectory; how many tasks; the `seed` they come from.
+    or `accuracy`; the number of inner `steps`, or several, all from one trajectory; how many tasks; the `seed` they
+    come from. `meta` is that of one seed.
 
     **Returns:** one `Score` for each number of shots and steps.
 
@@ -85,12 +88,13 @@ def evaluate(
 
         evaluate(learner, meta, {5: sinusoid(5), 10: sinusoid(10)}, squared_error, steps=(1, 5))
     """
-    key = _test_key(seed)
+    _refuse_seeds(learner, meta)
+    key, counts = _test_key(seed), counts_of(np.atleast_1d(np.asarray(steps)))
     several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
     scores = []
     for shots, some in several.items():
-        values = make_judge(learner, some, score, steps=steps, n_tasks=n_tasks, seed=seed)(meta, some.data)
-        scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(steps)]
+        values = make_judge(learner, some, score, steps=counts, n_tasks=n_tasks, seed=seed)(meta, some.data)
+        scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(counts)]
     return scores
 
 
@@ -117,6 +121,17 @@ def summarise(shots: int, inner_steps: int, values: np.ndarray) -> Score:
     with np.errstate(all="ignore"):  # a task that diverged has no finite error, and its mean says so
         half = 1.96 * float(values.std()) / len(values) ** 0.5
         return Score(shots, inner_steps, float(values.mean()), half, len(values), values)
+
+
+def _refuse_seeds(learner: Learner, meta: Meta) -> None:
+    """Raises for meta-parameters of several seeds that were trained together."""
+    one = jax.eval_shape(learner.init, jax.eval_shape(lambda: jax.random.key(0)))
+    pairs = list(zip(jax.tree.leaves(one), jax.tree.leaves(meta), strict=False))
+    if pairs and all(np.shape(leaf)[1:] == like.shape and np.ndim(leaf) > like.ndim for like, leaf in pairs):
+        raise FewstepError(
+            f"The meta-parameters are those of {len(pairs[0][1])} seeds, with an axis of seeds in front, and evaluate "
+            "takes those of one. For the first: jax.tree.map(lambda leaf: leaf[0], meta)."
+        )
 
 
 def _shots(tasks: Tasks, key: Key[Array, ""]) -> int:

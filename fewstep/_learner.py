@@ -1,13 +1,16 @@
 """The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from fewstep._contract import Adapted as Adapted
+from fewstep._contract import Learner as Learner
+from fewstep._contract import counts_of
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._network import Network, flatten, unflatten
@@ -16,31 +19,6 @@ from fewstep._rule import Flat, Meta, Rule, chain
 Loss = Callable[[Any, Batch], Float[Array, ""]]
 InnerLoss = Callable[[Meta, Any, Batch], Float[Array, ""]]
 _BATCHES = 2**31 - 1  # a number that no link of a chain has: what the rule draws and the minibatches never meet
-
-
-class Adapted(NamedTuple):
-    """What a task leaves behind: the arrays the inner loop moved, by path, and the network's state on the support."""
-
-    fast: Flat
-    state: PyTree
-
-
-class Learner(NamedTuple):
-    """Something that learns a task from its support set.
-
-    - `init(key)` makes the meta-parameters;
-    - `loss(meta, key, episode, *, first_order=False)` is what training minimises;
-    - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None)` learns a task: for a number of steps an
-      `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory. By gradients it takes
-      `pace` too, which multiplies every step, and `steps` may be an array: one compiled program for any number of
-      steps, without a derivative backwards through them;
-    - `predict(meta, adapted, x)` is the adapted network.
-    """
-
-    init: Callable[[Key[Array, ""]], Meta]
-    loss: Callable[..., Float[Array, ""]]
-    adapt: Callable[..., Adapted]
-    predict: Callable[..., Any]
 
 
 def gradient_learner(
@@ -64,13 +42,19 @@ def gradient_learner(
 
         learner = gradient_learner(mlp(), mtnet(0.01), squared_error)
     """
-    layers, rule = network.layers, chain(rule)
+    layers, rule, steps = network.layers, chain(rule), counts_of(steps)
     inner: InnerLoss = inner_loss or (lambda meta, prediction, batch: loss(prediction, batch))
 
     def init(key: Key[Array, ""]) -> Meta:
         of_network, of_rule = jax.random.split(key)
         weights = network.init(of_network)
-        return {"weights": weights, **rule.init(layers, of_rule, _movable(network, weights))}
+        movable = _movable(network, weights)
+        if not movable:
+            raise FewstepError(
+                "The network has no array that a task may move: it has none at all, or all are frozen. Give it "
+                "parameters, or leave some out of `frozen`."
+            )
+        return {"weights": weights, **rule.init(layers, of_rule, movable)}
 
     def forward(meta: Meta, fast: Flat, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
         params = rule.realise(layers, meta, flatten(meta["weights"]) | fast)
@@ -96,7 +80,7 @@ def gradient_learner(
         body = jax.checkpoint(step) if remat else step
         if isinstance(steps, jax.Array):
             reached.append(jax.lax.fori_loop(0, steps, lambda number, carry: step(carry, number)[0], carry)[0])
-        for count in () if isinstance(steps, jax.Array) else _asked(steps):
+        for count in () if isinstance(steps, jax.Array) else (steps,) if isinstance(steps, int) else steps:
             carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken == 1)
             taken = count
             reached.append(carry[0])
@@ -107,7 +91,6 @@ def gradient_learner(
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
 
     def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
-        x = jnp.asarray(x) if isinstance(x, list) else jax.tree.map(jnp.asarray, x)
         weight = jnp.ones(jax.tree.leaves(x)[0].shape[0]) if weight is None else weight
         return forward(meta, adapted.fast, adapted.state, x, weight)[0]
 
@@ -128,10 +111,3 @@ def _draw(support: Batch, key: Key[Array, ""], rows: int) -> Batch:
     """A minibatch without repetition; rows of weight 0 come last."""
     order = jnp.argsort(jax.random.uniform(key, support.weight.shape) + (support.weight == 0))
     return jax.tree.map(lambda array: array[order[:rows]], support)
-
-
-def _asked(steps: int | tuple[int, ...]) -> tuple[int, ...]:
-    asked = (steps,) if isinstance(steps, int) else tuple(steps)
-    if not asked or min(asked) < 0 or list(asked) != sorted(set(asked)):
-        raise FewstepError(f"The numbers of inner steps are {asked}. Give rising numbers from 0 on, such as (0, 1, 5).")
-    return asked

@@ -13,6 +13,7 @@ from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._mesh import on_mesh
+from fewstep._network import flatten
 from fewstep._rule import Meta
 
 Gradient = Callable[[Meta, Key[Array, " tasks"], Episode, Float[Array, " tasks"]], tuple[Array, Meta]]
@@ -61,7 +62,7 @@ def reptile(steps: int = 5, minibatch: int = 10) -> Outer:
 def refuse_without_signal(meta: Meta, fast: Any) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
-    fixed = len(jax.tree.leaves(meta["weights"])) - len(jax.tree.leaves(fast))
+    fixed = len(flatten(meta.get("weights", {})).keys() - flatten(fast).keys())
     if idle or fixed:
         what = f"the {' and the '.join(idle)}" if idle else f"{fixed} of the network's arrays, which no task adapts,"
         raise FewstepError(

@@ -8,7 +8,7 @@ import jax
 import optax
 from jaxtyping import Array, Key
 
-from fewstep._errors import FewstepError
+from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer
 
 Flat = dict[str, Array]
@@ -48,13 +48,20 @@ class Rule(NamedTuple):
 
 
 def link(name: str, stage: Stage, *, paces: bool = False, **holes: Callable[..., Any]) -> Rule:
-    """A rule that fills some of the holes and leaves the rest as they are."""
+    """A rule that fills some of the holes and leaves the rest as they are.
+
+    **Arguments:** `name` and `stage`; `paces` as in `Rule`; any of `init`, `start`, `realise` and `update`.
+
+    **Returns:** a link for `chain`. Raises `FewstepError` for a hole that a rule does not have.
+    """
     nothing: dict[str, Callable[..., Any]] = {
         "init": lambda layers, key, fast: {},
         "start": lambda layers, meta, fast: fast,
         "realise": lambda layers, meta, params: params,
         "update": lambda layers, meta, key: optax.identity(),
     }
+    for hole in holes.keys() - nothing.keys():
+        raise unknown(f"hole of the link {name!r}:", hole, nothing)
     holes = nothing | holes
     return Rule(holes["init"], holes["start"], holes["realise"], holes["update"], name, stage, paces=paces)
 
@@ -80,13 +87,13 @@ def chain(*links: Rule) -> Rule:
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
         meta: Meta = {}
         for number, part in enumerate(parts):
-            meta |= part.init(layers, jax.random.fold_in(key, number), fast)
-            fast = part.start(layers, meta, fast)
+            meta |= _own(part, part.init(layers, jax.random.fold_in(key, number), fast), meta)
+            fast = _chosen(part, part.start(layers, meta, fast))
         return meta
 
     def start(layers: Layers, meta: Meta, fast: Flat) -> Flat:
         for part in parts:
-            fast = part.start(layers, meta, fast)
+            fast = _chosen(part, part.start(layers, meta, fast))
         return fast
 
     def realise(layers: Layers, meta: Meta, params: Flat) -> Flat:
@@ -100,6 +107,25 @@ def chain(*links: Rule) -> Rule:
         return optax.chain(*_descent(parts), *steps)
 
     return Rule(init, start, realise, update, "+".join(part.name for part in parts), links=parts)
+
+
+def _own(part: Rule, own: Meta, meta: Meta) -> Meta:
+    """A link's meta-parameters, under names that nothing else has."""
+    for name in own.keys() & (meta.keys() | {"weights"}):
+        whose = "the network has" if name == "weights" else "another link of the chain has"
+        raise FewstepError(
+            f"The link {part.name!r} makes meta-parameters named {name!r}, as {whose}, and would overwrite them. "
+            f"Give them a name of their own, such as {part.name + '_' + name!r}."
+        )
+    return own
+
+
+def _chosen(part: Rule, fast: Flat) -> Flat:
+    if not fast:
+        raise FewstepError(
+            f"No array is left to adapt: the link {part.name!r} leaves out all that may move. Let it keep at least one."
+        )
+    return fast
 
 
 def _descent(parts: tuple[Rule, ...]) -> list[optax.GradientTransformation]:

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float, Int, Key
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import light
+from fewstep._finite import NotFinite as NotFinite
+from fewstep._finite import why_not_finite
 from fewstep._learner import Learner
 from fewstep._mesh import everywhere
 from fewstep._outer import Drawn, Outer, over_tasks, unrolled
@@ -67,17 +69,6 @@ class Trained(NamedTuple):
     log: list[Row]
 
 
-class NotFinite(FewstepError):
-    """Training met a loss or gradient that is not finite, in every seed; `step` says where."""
-
-    def __init__(self, step: int, kept: str = ""):
-        super().__init__(
-            f"The loss or its gradient is no longer finite at step {step}. The steps grew too large: try a smaller "
-            f"inner or outer learning rate, clip the outer gradient, or take fewer inner steps. {kept}".rstrip()
-        )
-        self.step = step
-
-
 def _keys(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
     return jax.vmap(jax.random.key)(seeds)
 
@@ -115,7 +106,7 @@ def make_segment(
     ahead = _ahead(draw, tasks.data)
 
     def drawn(key: Key[Array, ""], number: Array, data: Any) -> Drawn:
-        return draw(data, jax.random.fold_in(jax.random.fold_in(written_out(key), TRAINING), number))
+        return draw(data, _step_key(written_out(key), number))
 
     def step(meta: Meta, memory: Any, tasks: Drawn) -> tuple[Meta, Any, Array]:
         loss, grads = gradient(meta, tasks)
@@ -213,7 +204,7 @@ def train(
         state, finite = segment(state, data, count)
         jax.block_until_ready(state)  # one execution in flight: more of them starve each other's threads
         if not finite:
-            raise NotFinite(int(state.step))
+            raise _not_finite(tasks, state, meta_batch)
         limit = agree(min(10 * count, max(1, math.ceil(count / (time.perf_counter() - begin)))))
         number, scores = number + count, None
         if validate and number % validate_every == 0:
@@ -240,6 +231,17 @@ def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
 def one_seed(tree: Any) -> Any:
     """The first of the seeds of meta-parameters trained together."""
     return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def _step_key(key: Key[Array, ""], number: Array) -> Key[Array, ""]:
+    """The key of the tasks of a step, counted from 0."""
+    return jax.random.fold_in(jax.random.fold_in(key, TRAINING), number)
+
+
+def _not_finite(tasks: Tasks, state: TrainState, meta_batch: int) -> NotFinite:
+    step = int(state.step)
+    keys = jax.vmap(_step_key, (0, None))(state.key, state.step - 1)
+    return NotFinite(step, why_not_finite(tasks, keys, meta_batch, step))
 
 
 def _stale(state: TrainState, patience: int | None) -> bool:

@@ -38,7 +38,6 @@ def by_features(
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
     def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
-        x = jnp.asarray(x)
         weight = jnp.ones(x.shape[0]) if weight is None else weight
         features, _ = network.apply(meta["weights"], adapted.state, x, weight)
         return compare(meta, adapted.fast, features)

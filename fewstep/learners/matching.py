@@ -12,7 +12,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from fewstep import losses
 from fewstep._episode import Batch
@@ -47,7 +47,7 @@ def matching(
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         if full_context is not None:
-            features = _in_both_directions(meta["context"], features)
+            features = _in_both_directions(meta["context"], features, support.weight > 0)
         return {"features": features, "labels": labelled(support, ways)}
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
@@ -61,10 +61,13 @@ def matching(
     return by_features(network, loss, init if full_context else nothing, keep, compare)
 
 
-def _in_both_directions(context: Meta, features: Float[Array, "rows d"]) -> Float[Array, "rows d"]:
-    """`g(x_i) = forward_i + backward_i + x_i`, read over the support in its order and against it."""
+def _in_both_directions(
+    context: Meta, features: Float[Array, "rows d"], there: Bool[Array, " rows"]
+) -> Float[Array, "rows d"]:
+    """`g(x_i) = forward_i + backward_i + x_i`, read over the support in its order and against it, past its padding."""
     read = partial(_dense.read, width=features.shape[1])
-    return features + read(context["forward"], features) + read(context["backward"], features[::-1])[::-1]
+    back = read(context["backward"], features[::-1], there=there[::-1])[::-1]
+    return features + read(context["forward"], features, there=there) + back
 
 
 def _attending(cell: dict[str, Array], feature: Float[Array, " d"], kept: dict[str, Array]) -> Float[Array, " d"]:

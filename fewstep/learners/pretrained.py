@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep import losses
 from fewstep._episode import Batch, Episode
+from fewstep._errors import FewstepError
 from fewstep._learner import Adapted, Learner, gradient_learner
-from fewstep._network import Network
+from fewstep._network import Network, flatten, unflatten
 from fewstep._rule import Meta, Rule
 from fewstep.learners._features import by_features, labelled, nothing, unit
 
@@ -55,13 +56,13 @@ def finetune(classifier: Network, fresh: Network, rule: Rule) -> Learner:
 
         learner = finetune(conv4(image, 64), conv4(image, 5), rules.maml(0.1))
     """
-    inner = gradient_learner(fresh, rule, losses.cross_entropy)
+    inner, head = gradient_learner(fresh, rule, losses.cross_entropy), _head(classifier, fresh)
+    shapes = _shapes(fresh)
 
     def begun(meta: Meta) -> Meta:
         """The classifier's weights, with a last layer that is 0: no class is favoured before the first step."""
-        shape = jax.eval_shape(fresh.init, jax.random.key(0))["dense"]
-        head = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shape.items()}
-        return {"weights": {**meta["weights"], "dense": head}}
+        zeros = {path: jnp.zeros(leaf.shape, leaf.dtype) for path, leaf in flatten(shapes).items() if path in head}
+        return {"weights": unflatten(shapes, flatten(meta["weights"]) | zeros)}
 
     def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **how: Any) -> Adapted:
         return inner.adapt(begun(meta), key, support, steps, **how)
@@ -70,6 +71,26 @@ def finetune(classifier: Network, fresh: Network, rule: Rule) -> Learner:
         return inner.predict(begun(meta), adapted, x, weight)
 
     return Learner(_init(classifier), _loss(classifier), adapt, predict)
+
+
+def _head(classifier: Network, fresh: Network) -> set[str]:
+    """The paths of the last linear layer, which must be all that depends on the number of classes."""
+    linear = [layer for layer in fresh.layers if not layer.skip]
+    if not linear:
+        raise FewstepError("finetune replaces a network's last linear layer, and this network has no linear layer.")
+    head = {leaf.path for leaf in linear[-1].leaves}
+    many, few = (flatten(_shapes(network)) for network in (classifier, fresh))
+    other = {path for path in many.keys() & few.keys() if many[path].shape != few[path].shape} - head
+    if other := other | (many.keys() ^ few.keys()):
+        raise FewstepError(
+            f"finetune replaces the last linear layer, {linear[-1].path!r}, but {', '.join(sorted(other))} too depends on the "
+            "number of outputs. Let the network end in one linear layer with that many units, x @ kernel + bias."
+        )
+    return head
+
+
+def _shapes(network: Network) -> PyTree:
+    return jax.eval_shape(network.init, jax.eval_shape(lambda: jax.random.key(0)))
 
 
 def _init(classifier: Network) -> Any:

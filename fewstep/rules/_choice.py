@@ -1,6 +1,5 @@
 """The choice of the layers that a task adapts; the rest is meta-learned and then left alone."""
 
-from fewstep._errors import FewstepError
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._layers import select
 
@@ -14,7 +13,8 @@ def adapt_only(*names: str | int) -> Rule:
     """
 
     def start(layers: Layers, meta: Meta, fast: Flat) -> Flat:
-        return _checked(fast, {leaf.path for layer in select(layers, names) for leaf in layer.leaves} & fast.keys())
+        own = _paths(layers, names)
+        return {path: leaf for path, leaf in fast.items() if path in own}
 
     return link("choice", Stage.CHOOSE, start=start)
 
@@ -26,12 +26,11 @@ def adapt_all_but(*names: str | int) -> Rule:
     """
 
     def start(layers: Layers, meta: Meta, fast: Flat) -> Flat:
-        return _checked(fast, fast.keys() - {leaf.path for layer in select(layers, names) for leaf in layer.leaves})
+        own = _paths(layers, names)
+        return {path: leaf for path, leaf in fast.items() if path not in own}
 
     return link("choice", Stage.CHOOSE, start=start)
 
 
-def _checked(fast: Flat, kept: set[str]) -> Flat:
-    if not kept:
-        raise FewstepError("No array is left to adapt: the choice of layers leaves out all that may move.")
-    return {path: leaf for path, leaf in fast.items() if path in kept}
+def _paths(layers: Layers, names: tuple[str | int, ...]) -> set[str]:
+    return {leaf.path for layer in select(layers, names) for leaf in layer.leaves}

@@ -8,7 +8,7 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from fewstep._errors import FewstepError, unknown
-from fewstep._network import Leaf
+from fewstep._network import Layer, Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._layers import eligible
 
@@ -20,7 +20,8 @@ def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.
     r"""One learned logit a unit; a unit's weights and bias move in a task when its bit is 1.
 
     The bit is drawn hard, `P(1) = sigmoid(logit)`, by the Gumbel trick; its gradient is that of the soft relaxation
-    (straight through). One draw a task and layer, held for all inner steps, at test too. Logits start at 0.
+    (straight through). One draw a task and layer, held for all inner steps, at test too. Logits start at 0. They have
+    single precision also beside weights of 16 bits, in which a logit of 1 would not feel a step of 0.001.
 
     **Arguments:** `layers`, paths or numbers of those that get a mask, all that can by default; `temperature` of the
     relaxation; `draw`: `sample`, or `expected` for the probability itself, or `threshold` for probability >= 1/2.
@@ -33,7 +34,8 @@ def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.
     _check(temperature, draw)
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        return {"mask": {layer.path: jnp.zeros(layer.width) for layer in _moving(layers, names, fast)}}
+        moving = _moving(layers, names, fast)
+        return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in moving}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
         bits = draw_bits(meta["mask"], key, temperature, draw)
@@ -65,7 +67,7 @@ def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float
         def masked(steps: Flat, draws: _Draws, params: Any = None) -> tuple[Flat, _Draws]:
             now, later = jax.random.split(draws.key)
             bits = draw_bits(meta["full_mask"], now, temperature, draw)
-            return {p: s * bits[p] if p in bits else s for p, s in steps.items()}, _Draws(later)
+            return {p: s * bits[p].astype(s.dtype) if p in bits else s for p, s in steps.items()}, _Draws(later)
 
         return optax.GradientTransformation(lambda params: _Draws(key), masked)
 
@@ -118,7 +120,16 @@ def _moving(layers: Layers, names: tuple[str | int, ...] | None, fast: Flat) -> 
 
 def _small(key: Key[Array, ""], leaf: Array) -> Array:
     std = 0.01 if leaf.ndim > 2 else 0.1
-    return std * jax.random.truncated_normal(key, -2.0, 2.0, leaf.shape)
+    return std * jax.random.truncated_normal(key, -2.0, 2.0, leaf.shape, _single(leaf))
+
+
+def _precise(layer: Layer, fast: Flat) -> Any:
+    return _single(next(fast[leaf.path] for leaf in layer.leaves if leaf.path in fast))
+
+
+def _single(leaf: Array) -> Any:
+    """The type of an array's logits: its own, but at least single precision."""
+    return jnp.promote_types(leaf.dtype, jnp.float32)
 
 
 def _check(temperature: float, draw: str) -> None:

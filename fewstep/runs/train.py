@@ -137,7 +137,7 @@ def _train(
                 **places,
             )
         except NotFinite as error:
-            raise NotFinite(error.step, _last_good(run)) from None
+            raise NotFinite(error.step, error.reason, _last_good(run)) from None
     if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
         run.save(trained.state, log)
     step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
