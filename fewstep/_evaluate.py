@@ -1,7 +1,7 @@
 """Judges a learner on fresh tasks: mean and 95 % interval after each of several numbers of inner steps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ def evaluate(
     tasks: Tasks | Mapping[int, Tasks],
     score: Loss,
     *,
-    steps: int | Sequence[int] = (0, 1, 5),
+    steps: SupportsIndex | Sequence[SupportsIndex] = (0, 1, 5),
     n_tasks: int = 600,
     seed: int = 0,
 ) -> list[Score]:

@@ -1,7 +1,7 @@
 """The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def gradient_learner(
     rule: Rule,
     loss: Loss,
     *,
-    steps: int = 1,
+    steps: SupportsIndex = 1,
     inner_loss: InnerLoss | None = None,
     remat: bool = False,
 ) -> Learner:
@@ -42,7 +42,7 @@ def gradient_learner(
 
         learner = gradient_learner(mlp(), mtnet(0.01), squared_error)
     """
-    layers, rule, steps = network.layers, chain(rule), counts_of(steps)
+    layers, rule, training_steps = network.layers, chain(rule), counts_of(steps)
     inner: InnerLoss = inner_loss or (lambda meta, prediction, batch: loss(prediction, batch))
 
     def init(key: Key[Array, ""]) -> Meta:
@@ -97,7 +97,7 @@ def gradient_learner(
     def episode_loss(
         meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
     ) -> Float[Array, ""]:
-        adapted = adapt(meta, key, episode.support, steps, first_order=first_order)
+        adapted = adapt(meta, key, episode.support, training_steps, first_order=first_order)
         return loss(predict(meta, adapted, episode.query.x, episode.query.weight), episode.query)
 
     return Learner(init, episode_loss, adapt, predict)

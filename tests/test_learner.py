@@ -8,7 +8,7 @@ import pytest
 from helpers import RULES, episode, learner, tanh_mlp
 
 import fewstep
-from fewstep import losses, networks, rules
+from fewstep import learners, losses, networks, rules
 
 KEY = jax.random.key(0)
 
@@ -137,6 +137,12 @@ def test_layers_can_be_chosen():
         (lambda: learner(rules.anil(head=5)).init(KEY), "no layer 5"),
         (lambda: learner(fewstep.chain(rules.anil(), rules.maml())).init(KEY), "sgd twice"),
         (lambda: networks.mlp(hidden=(0,)), "at least 1"),
+        (lambda: link(updates=lambda *_: optax.sgd(0.1)), "hole of the link 'mine': 'updates'. Did you mean 'update'?"),
+        (lambda: own(lambda *_: {"weights": {}}).init(KEY), "meta-parameters named 'weights', as the network has"),
+        (lambda: own(lambda *_: {"rates": 1.0}).init(KEY), "named 'rates', as another link of the chain has"),
+        (lambda: learner(fewstep.chain(link(start=lambda *_: {}), rules.sgd(0.1))).init(KEY), "link 'mine' leaves out"),
+        (lambda: learner(rules.maml(), learners.nothing_but_x(1)).init(KEY), "no array that a task may move"),
+        (lambda: learner(rules.maml()).adapt({}, KEY, episode().support, 1.5), "inner steps is 1.5. Give a whole"),
         (lambda: fewstep.batch([], []), "no rows"),
         (lambda: fewstep.batch([1.0, 2.0], [1.0]), "x has 2 rows and y has 1"),
         (lambda: fewstep.batch([1.0, np.nan], [1.0, 2.0]), "x holds nan at row 2"),
@@ -148,6 +154,28 @@ def test_layers_can_be_chosen():
 def test_mistakes_are_named(make, words):
     with pytest.raises(fewstep.FewstepError, match=words.replace("(", r"\(").replace("?", r"\?")):
         make()
+
+
+def link(**holes):
+    return fewstep.link("mine", fewstep.Stage.SHAPE, **holes)
+
+
+def own(init):
+    """The learner of a rule with a link whose meta-parameters are those."""
+    return learner(fewstep.chain(link(init=init), rules.rates(0.1)))
+
+
+COUNTS = {"numpy": np.int64(2), "numpy, no axis": np.asarray(2), "several": [np.int64(0), 2], "array": np.array([0, 2])}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_any_whole_numbers_are_numbers_of_steps(name):
+    given, several = COUNTS[name], "numpy" not in name
+    for each in (learner(rules.maml(0.1)), learners.ridge(networks.mlp(1, 3, hidden=(4,)), 3)):
+        meta, support = each.init(KEY), episode().support
+        expected = each.adapt(meta, KEY, support, (0, 2) if several else 2)
+        jax.tree.map(np.testing.assert_array_equal, each.adapt(meta, KEY, support, given), expected)
+    assert learner(rules.maml(), steps=np.int64(2)).loss(learner(rules.maml()).init(KEY), KEY, episode()) > 0
 
 
 @pytest.mark.parametrize("steps", [(), (-1,), (2, 1), (1, 1)])
@@ -175,6 +203,50 @@ def test_reptile_refuses_what_it_would_not_train(name):
     each = learner(RULES[name](0.1))
     with pytest.raises(fewstep.FewstepError, match="Reptile cannot train this rule"):
         fewstep.train(each, fewstep.tasks.sinusoid(), steps=1, outer=fewstep.reptile())
+
+
+def test_reptile_refuses_a_learner_without_weights_of_a_network():
+    alone = fewstep.Learner(
+        lambda key: {"level": jnp.zeros(1)},
+        lambda meta, key, episode, first_order=False: jnp.mean((episode.query.y - meta["level"][None]) ** 2),
+        lambda meta, key, support, steps, **options: fewstep.Adapted({"level": meta["level"]}, ()),
+        lambda meta, adapted, x, weight=None: jnp.broadcast_to(adapted.fast["level"], (len(x), 1)),
+    )
+    batch = fewstep.Batch(jnp.ones((2, 1)), jnp.arange(2), jnp.ones(2))
+    tasks = fewstep.Tasks({}, lambda data, key: fewstep.Episode(batch, batch))
+    for each, what in ((alone, "the level"), (learners.prototypes(tanh_mlp(), 2), "4 of the network's arrays")):
+        with pytest.raises(fewstep.FewstepError, match=f"Reptile cannot train this.*so {what}"):
+            fewstep.train(each, tasks, steps=1, outer=fewstep.reptile())
+
+
+NARROW = ("bfloat16", "float16")
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("name", ["mnet", "mtnet_full"])
+def test_masks_beside_weights_of_16_bits(name, dtype):
+    """Logits keep the digits that a step of the outer optimizer needs; steps and adapted weights keep their type."""
+    wide, cast = tanh_mlp(), lambda tree: jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
+    network, rule = wide._replace(init=lambda key: cast(wide.init(key))), RULES[name](0.1)
+    each = learner(rule, network)
+    meta = each.init(KEY)
+    logits = meta["mask"] if "mask" in meta else meta["full_mask"]
+    assert {leaf.dtype for leaf in logits.values()} == {jnp.dtype("float32")}
+    flat = fewstep._network.flatten(meta["weights"])
+    optimizer = rule.update(network.layers, meta, KEY)
+    updates, _ = optimizer.update(flat, optimizer.init(flat), flat)
+    adapted = jax.eval_shape(lambda: each.adapt(meta, KEY, cast(episode().support), 2).fast)
+    assert {leaf.dtype for leaf in (*updates.values(), *adapted.values())} == {jnp.dtype(dtype)}
+    trained = fewstep.train(each, fewstep.tasks.sinusoid(), steps=3, optimiser=optax.sgd(1e-3))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trained.meta))
+
+
+def test_logits_have_no_more_digits_than_their_weights():
+    with jax.enable_x64(True):
+        wide = tanh_mlp()
+        single = wide._replace(init=lambda key: jax.tree.map(lambda leaf: leaf.astype("float32"), wide.init(key)))
+        meta = learner(fewstep.chain(rules.mnet(), rules.full_mask()), single).init(KEY)
+        assert {leaf.dtype for leaf in jax.tree.leaves(meta)} == {jnp.dtype("float32")}
 
 
 def test_classification_losses_weigh_their_rows():

@@ -101,6 +101,45 @@ def test_a_loss_that_is_not_finite_stops_with_the_step():
     assert 0 < caught.value.step < 500
 
 
+def spoilt(part, name, value, weight=1.0):
+    """Sine waves with a value in one row of a set, which has that weight."""
+
+    def sample(data, key):
+        episode = SINE.sample(data, key)
+        batch = getattr(episode, part)
+        rows = {name: getattr(batch, name).at[1].set(value), "weight": batch.weight.at[1].set(weight)}
+        return episode._replace(**{part: batch._replace(**rows)})
+
+    return fewstep.Tasks(SINE.data, sample)
+
+
+@pytest.mark.parametrize(("part", "name", "value"), [("support", "x", np.nan), ("query", "y", np.inf)])
+def test_values_in_the_tasks_that_are_not_finite_are_named(part, name, value):
+    with pytest.raises(NotFinite, match=f"tasks of step 1 hold NaN or infinite values in the {name} of the {part},"):
+        fewstep.train(small(rules.maml(0.01)), spoilt(part, name, value), steps=3, seed=[0, 1])
+
+
+def test_values_that_are_drawn_now_and_then_are_found_at_their_step():
+    """One wave in some hundred is NaN: the tasks of just that step are looked at."""
+
+    def sample(data, key):
+        support, query = SINE.sample(data, key)
+        rare = jnp.where(jax.random.uniform(jax.random.fold_in(key, 1)) < 0.01, jnp.nan, 0.0)
+        return fewstep.Episode(support._replace(y=support.y + rare), query)
+
+    with pytest.raises(NotFinite, match=r"in the y of the support, so") as caught:
+        fewstep.train(small(rules.maml(0.01)), fewstep.Tasks(SINE.data, sample), steps=500)
+    assert caught.value.step > 1
+
+
+def test_a_first_loss_that_is_not_finite_is_not_blamed_on_the_steps():
+    plain = small(rules.maml(0.01))
+    odd = plain._replace(loss=lambda meta, key, episode, first_order=False: jnp.log(-jnp.ones(())))
+    with pytest.raises(NotFinite, match="not finite at step 1, before anything was learned") as e:
+        fewstep.train(odd, SINE, steps=3)
+    assert "grew" not in str(e.value)
+
+
 def test_validation_keeps_the_best_and_patience_stops():
     each = small(rules.maml(0.01))
     judge = fewstep.make_validate(each, SINE, losses.squared_error, n_tasks=20, inner_steps=1, seed=0)
@@ -170,6 +209,18 @@ def test_evaluate_reports_means_and_intervals():
     more = fewstep.evaluate(each, meta, tasks.sinusoid(5), losses.squared_error, steps=(0,), n_tasks=60)[0]
     assert more.shots == 5
     np.testing.assert_allclose(more.values[:50], first.values, rtol=1e-5)  # a task depends on its number alone
+
+
+def test_evaluate_takes_one_number_of_steps_and_one_seed():
+    each = small()
+    meta = each.init(jax.random.key(0))
+    judge = lambda meta, steps: fewstep.evaluate(each, meta, SINE, losses.squared_error, steps=steps, n_tasks=4)
+    one, same, also = (judge(meta, steps) for steps in (1, (1,), np.array([1])))
+    assert one[0].mean == same[0].mean == also[0].mean
+    assert one[0].inner_steps == 1
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), meta)
+    with pytest.raises(fewstep.FewstepError, match=r"those of 2 seeds.*jax.tree.map\(lambda leaf: leaf\[0\], meta\)"):
+        judge(both, 1)
 
 
 def test_evaluation_meets_tasks_that_training_did_not():

@@ -83,8 +83,8 @@ def _head(classifier: Network, fresh: Network) -> set[str]:
     other = {path for path in many.keys() & few.keys() if many[path].shape != few[path].shape} - head
     if other := other | (many.keys() ^ few.keys()):
         raise FewstepError(
-            f"finetune replaces the last linear layer, {linear[-1].path!r}, but {', '.join(sorted(other))} too depends on the "
-            "number of outputs. Let the network end in one linear layer with that many units, x @ kernel + bias."
+            f"finetune replaces the last linear layer, {linear[-1].path!r}, but {', '.join(sorted(other))} too depends "
+            "on the number of outputs. Let the network end in one linear layer with that many units, x @ kernel + bias."
         )
     return head
 
