@@ -67,8 +67,8 @@ def refuse_without_signal(meta: Meta, fast: Any) -> None:
         what = f"the {' and the '.join(idle)}" if idle else f"{fixed} of the network's arrays, which no task adapts,"
         raise FewstepError(
             f"Reptile cannot train this rule: it only moves the start towards the adapted weights, so {what} would get "
-            "no signal. Use outer=unrolled or outer=first_order, or the rule maml; of a conv4, adapt the normalisation "
-            "too (adapt_norm, --adapt-norm)."
+            "no signal. Use outer=unrolled or outer=first_order, or the rule maml; of a conv4, adapt the normalization "
+            "too: `adapt_norm=True`."
         )
 
 

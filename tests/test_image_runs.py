@@ -153,25 +153,25 @@ def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys)
     assert (code, len(json.loads(out)["prediction"])) == (0, 1)
     (support / "c01" / "a.png").unlink()
     assert "needs at least two" in output(capsys, "adapt", run, "--support", support, "--query", photos / "c00")[2]
-    assert "holds no image" in output(capsys, "adapt", run, "--support", photos, "--query", support / "c01")[2]
+    assert "holds no image" in output(capsys, "adapt", run, "`support", photos, "`query", support / "c01")[2]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"method": "prototypes", "tasks": "sinusoid"}, "needs classes of images"),
-        ({"method": "prototypes", "inner_lr": 0.1}, "--inner-lr does not apply"),
-        ({"method": "mtnet", "hidden": (4,)}, "--hidden does not apply"),
-        ({"method": "mtnet", "order": 2}, "--order does not apply"),
-        ({"method": "mtnet", "full_context": True}, "--full-context does not apply"),
-        ({"method": "mtnet", "colour": "grey"}, "--colour does not apply"),
-        ({"method": "mtnet", "tasks": "sinusoid", "ways": 5}, "--ways does not apply"),
+        ({"method": "prototypes", "inner_lr": 0.1}, "`inner_lr` does not apply"),
+        ({"method": "mtnet", "hidden": (4,)}, "`hidden` does not apply"),
+        ({"method": "mtnet", "order": 2}, "`order` does not apply"),
+        ({"method": "mtnet", "full_context": True}, "`full_context` does not apply"),
+        ({"method": "mtnet", "colour": "grey"}, "`colour` does not apply"),
+        ({"method": "mtnet", "tasks": "sinusoid", "ways": 5}, "`ways` does not apply"),
         ({"method": "mtnet", "tasks": "omniglott"}, "Did you mean 'omniglot'"),
         ({"method": "prototype"}, "Did you mean 'prototypes'"),
-        ({"method": "mtnet", "norm": "transductive", "image_size": 0}, "--image-size is 0"),
-        ({"method": "prototypes", "inner_steps": 0}, "--inner-steps does not apply"),
-        ({"method": "mtnet", "split_seed": 0}, "--split-seed does not apply"),
-        ({"method": "reptile"}, "--adapt-norm"),
+        ({"method": "mtnet", "norm": "transductive", "image_size": 0}, "`image_size` is 0"),
+        ({"method": "prototypes", "inner_steps": 0}, "`inner_steps` does not apply"),
+        ({"method": "mtnet", "split_seed": 0}, "`split_seed` does not apply"),
+        ({"method": "reptile"}, "`adapt_norm"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(given, said):

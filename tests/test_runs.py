@@ -135,7 +135,7 @@ def test_when_no_checkpoint_is_whole_nothing_is_trained_over_it(tmp_path):
 def test_another_experiment_is_never_overwritten_silently(finished):
     before = (finished.path / "config.json").read_text()
     with pytest.raises(
-        FewstepError, match=r"holds another experiment: --inner-lr is None there and 0.5 here.*--overwrite"
+        FewstepError, match=r"holds another experiment: `inner_lr` is None there and 0.5 here.*--overwrite"
     ):
         create_run(finished.path, dataclasses.replace(SMALL, inner_lr=0.5))
     assert (finished.path / "config.json").read_text() == before
@@ -297,18 +297,18 @@ def test_methods_are_spelt_as_chains(method, links):
         ({"method": "mtnet+rate"}, "Unknown link 'rate'. Did you mean 'rates'"),
         ({"method": "mtnet+mask"}, "holds mask twice"),
         ({"tasks": "sinus"}, "Unknown tasks 'sinus'. Did you mean 'sinusoid'"),
-        ({"order": 2}, "--order does not apply to sinusoid"),
-        ({"tasks": "polynomial", "phase": (0.0, 1.0)}, "--phase does not apply to polynomial"),
-        ({"method": "maml", "draw": "expected"}, "--draw does not apply: maml has no mask"),
-        ({"method": "tnet", "temperature": 0.5}, "--temperature does not apply: tnet has no mask"),
+        ({"order": 2}, "`order` does not apply to sinusoid"),
+        ({"tasks": "polynomial", "phase": (0.0, 1.0)}, "`phase` does not apply to polynomial"),
+        ({"method": "maml", "draw": "expected"}, "`draw` does not apply: maml has no mask"),
+        ({"method": "tnet", "temperature": 0.5}, "`temperature` does not apply: tnet has no mask"),
         ({"temperature": 0.0}, "temperature is 0.0"),
-        ({"minibatch": 3}, "--minibatch does not apply"),
+        ({"minibatch": 3}, "`minibatch` does not apply"),
         ({"method": "fomaml", "outer": "unrolled"}, "contradicts"),
         ({"clip_value": 1.0, "clip_norm": 1.0}, "Keep one"),
-        ({"inner_lr": -0.1}, "--inner-lr is -0.1"),
-        ({"outer_lr": float("inf")}, "--outer-lr is inf"),
-        ({"shots": 0}, "--shots is 0"),
-        ({"hidden": (4, 0)}, "--hidden is"),
+        ({"inner_lr": -0.1}, "`inner_lr` is -0.1"),
+        ({"outer_lr": float("inf")}, "`outer_lr` is inf"),
+        ({"shots": 0}, "`shots` is 0"),
+        ({"hidden": (4, 0)}, "`hidden` is"),
     ],
 )
 def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):

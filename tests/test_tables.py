@@ -58,7 +58,7 @@ class TestReading:
         typed = frame.assign(grade=frame.grade.astype("category"))
         typed.to_parquet(tmp_path / "t.PARQUET")
         assert kinds(read(typed), asked) == kinds(read(tmp_path / "t.PARQUET"), asked) == ["number", "category"]
-        with pytest.raises(FewstepError, match="'sex', which is not in --x"):
+        with pytest.raises(FewstepError, match="'sex', which is not in `x`"):
             make_table(read(frame), asked._replace(categories=("sex",)))
 
     def test_a_row_is_told_as_it_stands_in_the_whole_table(self):

@@ -1,6 +1,8 @@
 """What a person sees: messages on stderr, results on stdout."""
 
+import dataclasses
 import json
+import re
 import shutil
 import sys
 import time
@@ -13,10 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from fewstep import data
+from fewstep.runs.experiment import Experiment, flag
 from fewstep.runs.files import finite
 from fewstep.runs.meter import time_left
 
 _SECONDS = 2.0
+_NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop")
+_QUOTES = "'\""
+_ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
 _WIDE = 1000  # columns
 _STATISTICS = {
     "transductive": "of the query (transductive)", "support": "of the support",
@@ -26,12 +32,22 @@ _STATISTICS = {
 
 def error(message: str) -> None:
     """A mistake, on stderr."""
-    print(f"fewstep: {message}", file=sys.stderr)
+    print(f"fewstep: {flags(message)}", file=sys.stderr)
 
 
 def say(message: str) -> None:
     """A remark, on stderr, so that results stay clean."""
-    print(message, file=sys.stderr)
+    print(flags(message), file=sys.stderr)
+
+
+def flags(message: str) -> str:
+    """A message of the library with its arguments as the command line spells them: `inner_lr=0.1` as --inner-lr 0.1."""
+
+    def spelled(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
+
+    return _ARGUMENT.sub(spelled, message).replace("`fewstep.data.look_in(FOLDER)`", "--data-dir FOLDER")
 
 
 def watch_data(folder: Path | None) -> None:

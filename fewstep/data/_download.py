@@ -43,7 +43,7 @@ def download(url: str, target: Path, md5: str, *, pause: float = 1.0) -> Path:
             if number == _TRIES - 1 or broken.startswith("!"):
                 raise FewstepError(
                     f"Cannot download {url}: {broken.lstrip('!')}. What has come is kept; run the same command to go "
-                    f"on, or put the file into a folder of yours and name it with --data-dir."
+                    f"on, or put the file into a folder of yours and name it: `fewstep.data.look_in(FOLDER)`."
                 )
             time.sleep(pause * 2**number)
         _take(part, target, url, md5)

@@ -82,7 +82,7 @@ def _whole(
         whole = prepared("omniglot", files, how, lambda: read_omniglot(path, size))
         return whole, omniglot_splits(whole.names, named or "vinyals")
     if named is not None:
-        raise FewstepError(f"--split does not apply: {tasks} has one split only. Leave it out.")
+        raise FewstepError(f"`split` does not apply: {tasks} has one split only. Leave it out.")
     if tasks in ("cifar-fs", "fc100"):
         return prepared("cifar100", [path], how, lambda: read_cifar(path, size)), cifar_splits(tasks)
     return _imagenet(path, size, how)

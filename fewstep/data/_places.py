@@ -17,7 +17,7 @@ def look_in(folder: Path | None) -> None:
     _asked.pop("data", None)
     if folder is not None:
         if not folder.is_dir():
-            raise FewstepError(f"--data-dir is {folder}, which is not a folder.")
+            raise FewstepError(f"{folder}, where data are to be looked for, is not a folder. Give one that exists.")
         _asked["data"] = folder
 
 

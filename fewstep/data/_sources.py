@@ -77,8 +77,8 @@ def get(name: str) -> list[Path]:
     if not wanted.files:
         raise FewstepError(
             f"{wanted.name} cannot be downloaded freely: its images belong to ImageNet (image-net.org, on request). If "
-            f"you have them, put them into a folder {wanted.name} and name the folder above it with --data-dir; or, "
-            "for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
+            f"you have them, put them into a folder {wanted.name} and name the folder above it: "
+            "`fewstep.data.look_in(FOLDER)`; or, for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
         )
     folder = _places.cache() / wanted.name
     return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in wanted.files]
@@ -105,7 +105,7 @@ def need(name: str) -> Path:
         size = sum(file.megabytes for file in wanted.files)
         _places.say(
             f"{wanted.name} is not in {' or '.join(map(str, _places.folders()))}: downloading it ({size} MB). If you "
-            f"have it, name its folder with --data-dir: {_FORMS[wanted.name]}."
+            f"have it, name the folder it lies in, `fewstep.data.look_in(FOLDER)`: {_FORMS[wanted.name]}."
         )
     get(wanted.name)
     found = find(wanted.name)

@@ -54,7 +54,7 @@ def folder_classes(path: Path, seed: int, ways: int) -> dict[str, tuple[str, ...
     if short := [f"{part} has {len(some)}" for part, some in made.items() if len(some) < ways]:
         raise FewstepError(
             f"{path} has {len(names)} classes, and training, validation and test each need at least the {ways} of a "
-            f"task: {' and '.join(short)}. Add classes, or use fewer --ways."
+            f"task: {' and '.join(short)}. Add classes, or use fewer `ways`."
         )
     return made
 

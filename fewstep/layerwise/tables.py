@@ -56,7 +56,7 @@ class Table(NamedTuple):
             except ValueError:
                 raise FewstepError(
                     f"Line {self.lines[number]} of {self.path} holds {cell!r} in the column {name!r}, which is not a "
-                    "number. Turn text into numbers; a column can be left out of fit with --drop."
+                    "number. Turn text into numbers; a column can be left out of fit with `drop`."
                 ) from None
         return made
 

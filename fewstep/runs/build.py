@@ -76,7 +76,7 @@ def build(experiment: Experiment, asked: Problem | None = None) -> Built:
     options that do not apply."""
     asked = problem(experiment) if asked is None else asked
     if experiment.full_context and experiment.method != "matching":
-        raise FewstepError("--full-context does not apply: only matching has it. Leave it out.")
+        raise FewstepError("`full_context` does not apply: only matching has it. Leave it out.")
     if experiment.method in LEARNERS:
         refuse_for_learners(experiment)
         rule, outer_name = None, "unrolled"
@@ -124,7 +124,7 @@ def make_mesh(devices: int) -> Mesh | None:
     found = jax.devices()
     if len(found) < devices:
         raise FewstepError(
-            f"--devices is {devices} and JAX sees {len(found)}. Use --devices {len(found)}, or start a new process."
+            f"`devices` is {devices} and JAX sees {len(found)}. Use `devices={len(found)}`, or start a new process."
         )
     return Mesh(np.asarray(found[:devices]), ("tasks",))
 
@@ -137,7 +137,7 @@ def _outer_name(experiment: Experiment) -> str:
     own = {"fomaml": "first_order", "reptile": "reptile"}.get(experiment.method)
     if own and experiment.outer not in (None, own):
         raise FewstepError(
-            f"{experiment.method} takes its outer gradient by {own}; --outer {experiment.outer} contradicts."
+            f"{experiment.method} takes its outer gradient by {own}; `outer={experiment.outer!r}` contradicts."
         )
     return own or experiment.outer or "unrolled"
 
@@ -198,7 +198,7 @@ def _refuse_idle_options(experiment: Experiment, rule: Rule, outer: str) -> None
 
 def _check_clips(experiment: Experiment) -> None:
     if experiment.clip_value is not None and experiment.clip_norm is not None:
-        raise FewstepError("--clip-value and --clip-norm are both given. Keep one.")
+        raise FewstepError("`clip_value` and `clip_norm` are both given. Keep one.")
 
 
 def _optimiser(experiment: Experiment) -> optax.GradientTransformation:

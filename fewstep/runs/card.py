@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fewstep.runs.experiment import option
+from fewstep.runs.experiment import flag
 from fewstep.runs.model import Model
 from fewstep.runs.public import public_tasks, settings
 from fewstep.runs.source import commit
@@ -43,7 +43,7 @@ def _values(column: Any) -> str:
 
 def _how(model: Model) -> list[str]:
     experiment = model.run.experiment
-    given = [f"`{f'{option(name)} {_given(value)}'.strip()}`" for name, value in settings(experiment).items()]
+    given = [f"`{f'{flag(name)} {_given(value)}'.strip()}`" for name, value in settings(experiment).items()]
     seeds = f"{len(model.whole)} seeds, whose answers are averaged" if len(model.whole) > 1 else "one seed"
     told = f"{experiment.method}, {model.step:,} outer steps, {model.inner_steps} inner steps, {seeds}."
     return [told + (f" Other than by default: {', '.join(given)}." if given else "")]

@@ -133,7 +133,7 @@ def _check_shapes(path: Path, like: Any) -> None:
         if there.get(name) != here.get(name):
             raise FewstepError(
                 f"{path} holds other arrays than the run's network has now: {name} is of shape {there.get(name)} there "
-                f"and {here.get(name)} here. Has the file of --network changed? Bring it back as it was."
+                f"and {here.get(name)} here. Has the file of `network` changed? Bring it back as it was."
             )
 
 

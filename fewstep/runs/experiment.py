@@ -239,7 +239,7 @@ class Experiment:
             if value is not None and not 0 <= value < float("inf"):
                 raise FewstepError(f"{option(name)} is {value}. It must be finite and not negative, such as 0.01.")
         if self.hidden and min(self.hidden) < 1:
-            raise FewstepError(f"--hidden is {self.hidden}. A layer needs at least 1 unit.")
+            raise FewstepError(f"`hidden` is {self.hidden}. A layer needs at least 1 unit.")
 
     @property
     def has_images(self) -> bool:
@@ -281,5 +281,10 @@ class Experiment:
 
 
 def option(name: str) -> str:
+    """A field's name as messages have it: as Python spells it. The command line prints such names as its flags."""
+    return f"`{name}`"
+
+
+def flag(name: str) -> str:
     """A field's name as the command line spells it."""
     return "--" + name.replace("_", "-")

@@ -56,7 +56,7 @@ def _reader(experiment: Experiment, problem: Problem, ways: int | None, norm: st
     if ways != trained_ways(experiment):
         raise FewstepError(
             f"{experiment.method} was trained with {trained_ways(experiment)} classes a task and reads no other number."
-            f" Use --ways {trained_ways(experiment)}."
+            f" Use `ways={trained_ways(experiment)}`."
         )
     made, longest = getattr(learners, experiment.method), experiment.shots * (ways or 1) + 1
     if ways is not None:
@@ -111,10 +111,10 @@ def refuse_for_learners(experiment: Experiment) -> None:
         if getattr(experiment, name) is not None:
             raise FewstepError(f"{option(name)} does not apply: {experiment.method} is no perceptron. Leave it out.")
     if experiment.loss is not None and experiment.method in learners.PROCESSES:
-        raise FewstepError(f"--loss does not apply: {experiment.method} maximises the likelihood. Leave it out.")
+        raise FewstepError(f"`loss` does not apply: {experiment.method} maximises the likelihood. Leave it out.")
     if experiment.least_shots is not None and experiment.method in learners.PROCESSES:
         raise FewstepError(
-            f"--least-shots does not apply: {experiment.method} is trained on whole tasks. Leave it out."
+            f"`least_shots` does not apply: {experiment.method} is trained on whole tasks. Leave it out."
         )
     mine = _OF_FINETUNE if experiment.method == "finetune" else ()
     for name in _OF_RULES:
@@ -140,7 +140,7 @@ def _narrow(network: Network, trained: int | None, ways: int | None) -> Network:
     if ways > trained:
         raise FewstepError(
             f"A task has {ways} classes and the network {trained} outputs. Take {trained} classes or fewer, train with "
-            f"--ways {ways}, or use a method without a last layer: prototypes or matching."
+            f"`ways={ways}`, or use a method without a last layer: prototypes or matching."
         )
 
     def apply(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:

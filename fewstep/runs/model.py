@@ -157,7 +157,9 @@ def evaluate_places(
     if experiment.has_table:
         raise FewstepError("The run's tasks are a table's, of which each is judged once. Use evaluate_table instead.")
     if split != "test" and not images:
-        raise FewstepError(f"--split {split} does not apply: {experiment.tasks} is drawn anew each time. Leave it out.")
+        raise FewstepError(
+            f"`split={split!r}` does not apply: {experiment.tasks} is drawn anew each time. Leave it out."
+        )
     queries = queries or (experiment.queries if images else 10)
     steps = steps if model.built.steps else (0,)
     known = {name: problem(dataclasses.replace(experiment, **changes)) for name, changes in places.items()}
@@ -273,12 +275,12 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _check_sizes(ways: int | None, queries: int | None) -> None:
     for name, value, least in (("ways", ways, 2), ("queries", queries, 1)):
         if value is not None and value < least:
-            raise FewstepError(f"--{name} is {value}. It must be at least {least}.")
+            raise FewstepError(f"`{name}` is {value}. It must be at least {least}.")
 
 
 def check_numbers(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:
     """Raises unless these are numbers of shots and of inner steps."""
     if not shots or min(shots) < 1:
-        raise FewstepError(f"--shots is {shots}. Give numbers from 1 on, such as 5 10 20.")
+        raise FewstepError(f"`shots` is {shots}. Give numbers from 1 on, such as 5 10 20.")
     if not steps or min(steps) < 0:
-        raise FewstepError(f"--inner-steps is {steps}. Give numbers from 0 on, such as 1 5.")
+        raise FewstepError(f"`inner_steps` is {steps}. Give numbers from 0 on, such as 1 5.")

@@ -44,7 +44,7 @@ _SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tier
 def problem(experiment: Experiment) -> Problem:
     """The problem of an experiment. Raises `FewstepError` for unknown names and for options that do not apply."""
     if experiment.network is not None:
-        _refuse(experiment, _OF_NETWORKS, "--network brings its own network")
+        _refuse(experiment, _OF_NETWORKS, "`network` brings its own network")
     if experiment.has_table:
         _refuse(
             experiment, (*_CURVES, *(name for name in _OF_IMAGES if name != "split_seed")), "its tasks are a table's"
@@ -79,7 +79,7 @@ def _curves(experiment: Experiment) -> Problem:
 
     def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
-            raise FewstepError(f"--ways does not apply: {experiment.tasks} has no classes. Leave it out.")
+            raise FewstepError(f"`ways` does not apply: {experiment.tasks} has no classes. Leave it out.")
         return factory(shots, queries, **given)
 
     shape = jax.eval_shape(tasks(1, 1).sample, tasks(1, 1).data, jax.eval_shape(lambda: jax.random.key(0))).query
@@ -175,5 +175,5 @@ def _check_split(experiment: Experiment) -> None:
     """An option that says how to read or split must belong to that kind of images."""
     folder = experiment.tasks.startswith("folder:")
     idle = ("split",) if folder else ("colour", "split_seed", "skip_bad")
-    why = "a folder's classes are drawn by --split-seed" if folder else f"{experiment.tasks} fixes it"
+    why = "a folder's classes are drawn by `split_seed`" if folder else f"{experiment.tasks} fixes it"
     _refuse(experiment, idle, why)

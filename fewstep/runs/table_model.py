@@ -25,7 +25,7 @@ def ensemble_of(model: Model) -> Ensemble:
     schema = schema_of(model)
     metas = tuple(model.whole.values())
     if not metas:
-        raise FewstepError(f"Every seed of {model.run.path} has diverged. Train again with a smaller --inner-lr.")
+        raise FewstepError(f"Every seed of {model.run.path} has diverged. Train again with a smaller `inner_lr`.")
     told = read_json(_calibration(model.run.path)) if model.usual else None
     known = Calibration.from_dict(told) if told else None
     return Ensemble(model.built.learner, metas, model.inner_steps, model.built.samples, schema, known)

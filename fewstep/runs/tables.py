@@ -29,11 +29,11 @@ def pin_table(experiment: Experiment) -> Experiment:
 def read_table(experiment: Experiment) -> Table:
     """The experiment's table, read once as long as the file is the same."""
     path = _path(experiment)
-    missing = [f"--{name}" for name in ("task", "x", "y") if not getattr(experiment, name)]
+    missing = [f"`{name}`" for name in ("task", "x", "y") if not getattr(experiment, name)]
     if missing:
         raise FewstepError(
-            f"{experiment.tasks} needs {', '.join(missing)}: --task names the column that says which task a row "
-            "belongs to, --x those to predict from, --y the one to predict."
+            f"{experiment.tasks} needs {', '.join(missing)}: `task` names the column that says which task a row "
+            "belongs to, `x` those to predict from, `y` the one to predict."
         )
     if not path.is_file() and experiment.source:
         path = Path(experiment.source["path"])  # the run is used in another folder than it was made in
@@ -91,7 +91,7 @@ def problem_of_rows(
 
     def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
-            raise FewstepError("--ways does not apply: a table's classes are those of its target. Leave it out.")
+            raise FewstepError("`ways` does not apply: a table's classes are those of its target. Leave it out.")
         part = rows(split)
         check_sizes(part, shots, split)
         least = experiment.least_shots if split == "train" and shots == experiment.shots else None

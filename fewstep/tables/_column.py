@@ -56,7 +56,7 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
     raise FewstepError(
         f"{frame.where(row)} holds {text[row]!r} in the column {name!r}, which is not a {kind or 'number'}; "
         f"{int(read * len(there))} of {len(there)} cells are. Correct it, or leave the cell empty; or, if they are all "
-        "categories, say so: --categories (in a data frame, by the type category)."
+        "categories, say so: `categories` (in a data frame, by the type category)."
     )
 
 
@@ -165,7 +165,7 @@ class Column:
             raise FewstepError(
                 f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the column {self.name!r}; "
                 f"{int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out. For a feature, "
-                "training with missing='mean' (--missing mean) makes a model that takes the mean instead."
+                "training with `missing='mean'` makes a model that takes the mean instead."
             )
         if self.kind != "category":
             return np.where(empty, 0.0, (cells.values - self.mean) / self.scale)[:, None]

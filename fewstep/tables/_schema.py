@@ -119,12 +119,12 @@ def learn_schema(
 
 def _check_roles(task: str | None, x: Sequence[str], y: str) -> None:
     if not x:
-        raise FewstepError("No columns are given to predict from. Name some: --x age sex.")
+        raise FewstepError("No columns are given to predict from. Name some in `x`.")
     if twice := [name for name in dict.fromkeys(x) if list(x).count(name) > 1]:
-        raise FewstepError(f"The column {twice[0]!r} is named twice in --x. Name it once.")
+        raise FewstepError(f"The column {twice[0]!r} is named twice in `x`. Name it once.")
     if y in x or task in x or task == y:
         both = y if y in x or task == y else task
         raise FewstepError(
             f"The column {both!r} has two roles. The task's name, the target and the features are different columns: "
-            f"--task {task}, --x {' '.join(x)}, --y {y}."
+            f"`task` is {task}, `x` is {' '.join(x)}, `y` is {y}."
         )

@@ -125,7 +125,7 @@ def _declared(frame: Frame, asked: Asked) -> Frame:
     """The table with the columns that the user calls categories taken as such."""
     for name in asked.categories:
         if name not in asked.x:
-            raise FewstepError(f"--categories names {name!r}, which is not in --x: {' '.join(asked.x)}.")
+            raise FewstepError(f"`categories` names {name!r}, which is not in `x`: {' '.join(asked.x)}.")
     return frame._replace(categories=frame.categories | set(asked.categories))
 
 
@@ -163,10 +163,10 @@ def check_sizes(rows: Rows, shots: int, part: str) -> None:
     small = [(int(count), name) for count, name in zip(rows.counts, rows.names, strict=True) if count < shots + 1]
     if small:
         count, name = min(small)
-        fewer = f"Use --shots {count - 1}, or leave" if count > 1 else "Leave"
+        fewer = f"Use `shots={count - 1}`, or leave" if count > 1 else "Leave"
         raise FewstepError(
             f"{len(small)} of the {len(rows.names)} {part} tasks have fewer than {shots + 1} rows, {shots} to learn "
-            f"from (--shots) and one to be judged on: {name!r} has {count}. {fewer} these tasks out of the table."
+            f"from (`shots`) and one to be judged on: {name!r} has {count}. {fewer} these tasks out of the table."
         )
 
 
@@ -180,7 +180,7 @@ def _with_target(frame: Frame, asked: Asked) -> tuple[Frame, str]:
     if asked.missing == "refuse" or empty.all():
         raise FewstepError(
             f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the target {asked.y!r}; {int(empty.sum())} "
-            f"of {frame.rows} rows lack it. Leave these rows out, or let --missing mean do so."
+            f"of {frame.rows} rows lack it. Leave these rows out, or let `missing='mean'` do so."
         )
     note = f"{int(empty.sum())} of {frame.rows} rows of {frame.name} have no {asked.y} and are left out."
     return frame.only(np.flatnonzero(~empty)), note

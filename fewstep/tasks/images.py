@@ -122,7 +122,7 @@ def _check(of: ImageSet, shots: int, queries: int, ways: int, rotate: str) -> No
             raise FewstepError(f"{name} is {value + (name == 'ways')}. It must be at least {1 + (name == 'ways')}.")
     available = len(of.names) * (4 if rotate == "classes" else 1)
     if ways > available:
-        raise FewstepError(f"A task takes {ways} classes and there are {available}. Use --ways {available} or fewer.")
+        raise FewstepError(f"A task takes {ways} classes and there are {available}. Use `ways={available}` or fewer.")
     few = [(int(count), name) for count, name in zip(of.counts, of.names, strict=True) if count < shots + queries]
     if few:
         named = ", ".join(f"{name!r} has {count}" for count, name in sorted(few)[:_NAMED])
