@@ -135,7 +135,7 @@ def test_when_no_checkpoint_is_whole_nothing_is_trained_over_it(tmp_path):
 def test_another_experiment_is_never_overwritten_silently(finished):
     before = (finished.path / "config.json").read_text()
     with pytest.raises(
-        FewstepError, match=r"holds another experiment: `inner_lr` is None there and 0.5 here.*--overwrite"
+        FewstepError, match=r"holds another experiment: `inner_lr` is None there and 0.5 here.*`overwrite=True`"
     ):
         create_run(finished.path, dataclasses.replace(SMALL, inner_lr=0.5))
     assert (finished.path / "config.json").read_text() == before
@@ -157,7 +157,7 @@ def test_a_run_whose_configuration_is_damaged_can_be_replaced(tmp_path):
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2))
     train_run(run)
     (run.path / "config.json").write_text('{"fewstep": ')
-    with pytest.raises(FewstepError, match=r"config.json is damaged.*--overwrite"):
+    with pytest.raises(FewstepError, match=r"config.json is damaged.*`overwrite=True`"):
         open_run(run.path)
     assert checkpoints.steps(create_run(run.path, SMALL, overwrite=True).checkpoints) == []
     assert open_run(run.path).experiment == SMALL

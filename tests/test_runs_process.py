@@ -67,7 +67,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
 def test_a_run_that_was_replaced_meanwhile_is_not_trained(tmp_path):
     first = create_run(tmp_path / "run", SMALL)
     create_run(tmp_path / "run", dataclasses.replace(SMALL, shots=4), overwrite=True)
-    with pytest.raises(FewstepError, match=r"replaced .* meanwhile: --shots is 4 there and 3 here"):
+    with pytest.raises(FewstepError, match=r"replaced .* meanwhile: `shots` is 4 there and 3 here"):
         train_run(first)
 
 
@@ -108,7 +108,7 @@ def test_a_planned_number_of_steps_belongs_to_what_made_a_checkpoint(tmp_path):
     config = json.loads((run.path / "config.json").read_text())
     config["experiment"]["steps"] = 8
     (run.path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(FewstepError, match="--steps is 4 there and 8 here"):
+    with pytest.raises(FewstepError, match="`steps` is 4 there and 8 here"):
         load(run.path)
 
 

@@ -20,7 +20,7 @@ from fewstep.runs.files import finite
 from fewstep.runs.meter import time_left
 
 _SECONDS = 2.0
-_NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop")
+_NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop", "overwrite")
 _QUOTES = "'\""
 _ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
 _WIDE = 1000  # columns

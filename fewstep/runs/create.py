@@ -62,7 +62,7 @@ def _open_made_by_first(path: Path, experiment: Experiment) -> Run:
 
 def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, say: Say) -> Run:
     if path.is_file():
-        raise FewstepError(f"{path} is a file. Choose another --run.")
+        raise FewstepError(f"{path} is a file. Choose another folder.")
     there = path.is_dir() and holds_something(path)
     found = _open(path, overwrite=overwrite) if there else None
     run = Run(path, pinned(experiment, found))
@@ -138,12 +138,12 @@ def _check_same(found: Run, wanted: Experiment) -> None:
     there, here = dataclasses.asdict(found.experiment), dataclasses.asdict(wanted)
     if differ := differences(there, here, option, without=("steps",)):
         raise FewstepError(
-            f"{found.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another --run, "
-            "or replace the old run with --overwrite."
+            f"{found.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
+            "or replace the old run with `overwrite=True`."
         )
     if found.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
         raise FewstepError(
             f"{found.path} was planned for {found.experiment.steps} steps: its outer step size falls to 0 over just "
-            f"these, so it cannot be continued to {wanted.steps}. Choose another --run, or replace the old run with "
-            "--overwrite."
+            f"these, so it cannot be continued to {wanted.steps}. Choose another folder, or replace the old run "
+            "with `overwrite=True`."
         )

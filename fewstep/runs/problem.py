@@ -130,7 +130,7 @@ def _load(given: Experiment, size: int, split: str) -> data.ImageSet:
     except data.UnreadableImage as error:
         if not given.tasks.startswith("folder:"):
             raise
-        raise FewstepError(f"{error} To leave out every image that cannot be read: --skip-bad") from None
+        raise FewstepError(f"{error} To leave out every image that cannot be read: `skip_bad=True`") from None
 
 
 def _warped(given: Experiment, size: int, split: str) -> data.ImageSet:

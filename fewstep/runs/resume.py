@@ -19,7 +19,7 @@ def check_unchanged(run: Run) -> None:
     there, here = dataclasses.asdict(open_run(run.path).experiment), dataclasses.asdict(run.experiment)
     if differ := differences(there, here, option, without=("steps",)):
         raise FewstepError(
-            f"Another process has replaced {run.path} meanwhile: {', '.join(differ)}. Choose another --run."
+            f"Another process has replaced {run.path} meanwhile: {', '.join(differ)}. Choose another folder."
         )
 
 
@@ -33,7 +33,7 @@ def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
         say(message)
     if state is None:
         if messages:
-            raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with --overwrite.")
+            raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with `overwrite=True`.")
         state = first_state(built.learner, built.optimiser, run.seeds)
     _check_steps(run, int(state.step))
     if 0 < int(state.step) < run.experiment.steps:
@@ -44,8 +44,8 @@ def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
 def _check_steps(run: Run, reached: int) -> None:
     if reached > run.experiment.steps:
         raise FewstepError(
-            f"{run.path} has reached step {reached} and --steps is {run.experiment.steps}: steps cannot be taken back. "
-            f"Nothing was changed. Give --steps {reached} or more, or choose another --run."
+            f"{run.path} has reached step {reached} and `steps` is {run.experiment.steps}: steps cannot be taken back. "
+            f"Nothing was changed. Give `steps={reached}` or more, or choose another folder."
         )
 
 

@@ -47,7 +47,7 @@ class Run:
     @property
     def busy(self) -> str:
         """The message for a process that finds another one training the run."""
-        return f"Another process is training {self.path}. Wait for it, or choose another --run."
+        return f"Another process is training {self.path}. Wait for it, or choose another folder."
 
     def build(self) -> Built:
         """The parts the experiment names."""
@@ -114,7 +114,7 @@ class Run:
         if differ := differences(json.loads(text), fingerprint(self.experiment), option):
             raise FewstepError(
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
-                "from a copy, or train the run anew with --overwrite."
+                "from a copy, or train the run anew with `overwrite=True`."
             )
 
 
@@ -142,7 +142,7 @@ def open_run(path: Path) -> Run:
         if not (path / "checkpoints").is_dir():
             raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
         raise FewstepError(
-            f"{config} is damaged: {error}. Bring it back from a copy, or train the run anew with --overwrite."
+            f"{config} is damaged: {error}. Bring it back from a copy, or train the run anew with `overwrite=True`."
         ) from None
 
 

@@ -62,7 +62,7 @@ def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float
             run.write_config()  # last: whatever is wrong has been said by now
         if mesh is not None and mesh.size > run.experiment.meta_batch:
             idle = mesh.size - run.experiment.meta_batch
-            progress.say(f"{idle} of {mesh.size} devices have no task: raise --meta-batch, or use fewer devices.")
+            progress.say(f"{idle} of {mesh.size} devices have no task: raise `meta_batch`, or use fewer devices.")
         return _train(run, built, state, log, progress, save_seconds, mesh=mesh, chunk=places.chunk)
 
 

@@ -144,10 +144,10 @@ def _note(frame: Frame, name: str, cells: Cells, strange: np.ndarray, how: str) 
 
 
 _DONE: Mapping[str, str] = {
-    "drop": "These rows are left out. If the values are real, use outliers='keep' (--outliers keep); outliers='clip' "
-    "(--outliers clip) takes the nearest other value instead.",
-    "emptied": "They count as missing, so the mean is taken. If they are real, use outliers='keep' (--outliers keep).",
-    "clip": "Each is taken as the nearest other value. If they are real, use outliers='keep' (--outliers keep).",
+    "drop": "These rows are left out. If the values are real, use `outliers='keep'`; `outliers='clip'` "
+    "takes the nearest other value instead.",
+    "emptied": "They count as missing, so the mean is taken. If they are real, use `outliers='keep'`.",
+    "clip": "Each is taken as the nearest other value. If they are real, use `outliers='keep'`.",
 }  # fmt: skip
 
 
