@@ -19,7 +19,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from fewstep._disk import writing
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli._launch import with_separator
-from fewstep.runs.experiment import option, unchecked
+from fewstep.runs.experiment import flag, unchecked
 
 _ABOUT = (
     "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
@@ -67,11 +67,11 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
         raise unknown("command", name, commands)
     known = {"-h", "--help", *_options(commands[name])}
     for word in rest[: rest.index("--")] if "--" in rest else rest:
-        flag = word.partition("=")[0].replace("_", "-")
-        if re.match("--?[a-zA-Z]", flag) and flag not in known and not _is_number(word):
-            near = difflib.get_close_matches(flag.lstrip("-"), [one.lstrip("-") for one in known], n=1)
+        given = word.partition("=")[0].replace("_", "-")
+        if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
+            near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
-            raise FewstepError(f"fewstep {name} has no option {flag}.{hint} All are listed by: fewstep {name} --help")
+            raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")
 
 
 def _options(command: Any) -> list[str]:
@@ -85,7 +85,7 @@ def _options(command: Any) -> list[str]:
         if dataclasses.is_dataclass(kind):
             made += _options(kind)
         elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
-            made += [option(field.name), *([option(f"no_{field.name}")] if kind is bool else [])]
+            made += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
     return made
 
 
