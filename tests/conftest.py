@@ -7,7 +7,10 @@ import tempfile
 # same small experiment, and compiling is nearly all the time they take.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="fewstep-tests-"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
+# XLA's older emitters compile the same programs in a third of the time; they run slower, which no test here minds.
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false " + os.environ.get(
+    "XLA_FLAGS", ""
+)
 
 import jax
 from jaxtyping import install_import_hook

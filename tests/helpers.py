@@ -1,11 +1,11 @@
-"""The lists that the tests are products of: rules, networks, tasks; and a few things that many tests do."""
+"""The lists that the tests are products of: rules, learners, networks, tasks; and a few things that many tests do."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import flax.linen as nn
@@ -17,7 +17,7 @@ import pytest
 from flax import nnx
 
 import fewstep
-from fewstep import losses, networks, rules, tasks
+from fewstep import learners, losses, networks, rules, tasks
 from fewstep.cli import main
 from fewstep.interop import equinox as from_equinox
 from fewstep.interop import linen as from_linen
@@ -108,6 +108,73 @@ def episode(seed: int = 0, shots: int = 5, queries: int = 4, of: str = "sinusoid
     return made.sample(made.data, jax.random.key(seed))
 
 
+IMAGE, WAYS = (8, 8, 1), 3
+
+
+def tiny(outputs: int | None = WAYS, **options: Any) -> fewstep.Network:
+    return networks.conv4(IMAGE, outputs, **({"filters": 3, "blocks": 2} | options))
+
+
+def linear(features: int = 4) -> fewstep.Network:
+    """Features of an image that can be computed by hand."""
+    init = lambda key: {"w": jax.random.normal(key, (64, features))}
+    return fewstep.network(init, lambda params, x: x.reshape(x.shape[0], -1) @ params["w"], jnp.ones((2, *IMAGE)))
+
+
+def image_episode(seed: int = 0, ways: int = WAYS, shots: int = 2, queries: int = 2) -> fewstep.Episode:
+    x = jax.random.uniform(jax.random.key(seed), (2, ways * max(shots, queries), *IMAGE))
+    part = lambda x, count: fewstep.Batch(x[: ways * count], jnp.arange(ways).repeat(count), jnp.ones(ways * count))
+    return fewstep.Episode(part(x[0], shots), part(x[1], queries))
+
+
+class Case(NamedTuple):
+    """A learner, the tasks it is for by their seed, and the width of its predictions."""
+
+    make: Callable[[], fewstep.Learner]
+    episode: Callable[[int], fewstep.Episode]
+    outputs: int
+
+
+def _of_classes(make: Callable[[], fewstep.Learner]) -> Case:
+    return Case(make, image_episode, WAYS)
+
+
+def _of_curves(make: Callable[[], fewstep.Learner]) -> Case:
+    return Case(make, episode, 1)
+
+
+def _reader(make: Callable[..., fewstep.Learner], **sizes: int) -> Case:
+    one = learners.Sizes(features=1, outputs=1, classes=False)
+    return _of_curves(lambda: make(learners.nothing_but_x(1), one, **sizes))
+
+
+def _baseline(make: Callable[..., fewstep.Learner], outputs: int | None, last: Any) -> Case:
+    return _of_classes(lambda: make(tiny(7, filters=16), tiny(outputs, filters=16), last))
+
+
+# Every learner that takes no inner gradient, and the baselines.
+LEARNERS: dict[str, Case] = {
+    "prototypes": _of_classes(lambda: learners.prototypes(linear(), WAYS)),
+    "matching": _of_classes(lambda: learners.matching(linear(), WAYS)),
+    "matching, full context": _of_classes(lambda: learners.matching(linear(), WAYS, full_context=4)),
+    "embedding": _of_classes(lambda: learners.embedding(linear(), WAYS)),
+    "spectral": _of_classes(lambda: learners.spectral(linear(), WAYS)),
+    "neighbour": _baseline(learners.neighbour, None, WAYS),
+    "finetune": _baseline(learners.finetune, WAYS, rules.maml(1.0)),
+    "snail": _reader(learners.snail, longest=6),
+    "metanet": _reader(learners.metanet, width=8),
+    "recurrent": _reader(learners.recurrent, width=8),
+    "ridge": _of_curves(lambda: learners.ridge(networks.mlp(1, 3, hidden=(4,), std=None), 3)),
+    "ridge, classes": _of_classes(lambda: learners.ridge(linear(), 4, WAYS, classes=True)),
+    "gaussian": _of_curves(lambda: learners.gaussian(networks.mlp(1, 1, hidden=(4,)), 1)),
+    "mixed": _of_curves(lambda: learners.mixed(1)),
+}
+# Those, and the learner of every rule.
+CASES: dict[str, Case] = LEARNERS | {
+    name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()
+}
+
+
 def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance), a, b)
 
@@ -123,12 +190,8 @@ def _raw(leaf: Any) -> Any:
 
 def shaken(meta: Any, seed: int = 0, size: float = 0.3) -> Any:
     """Meta-parameters away from their start, where identities and zeros would hide mistakes."""
-    leaves, tree = jax.tree.flatten(meta)
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    moved = [
-        leaf + size * jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(tree, moved)
+    random = np.random.default_rng(seed)  # jax.random would compile a program for every shape
+    return jax.tree.map(lambda leaf: leaf + size * random.normal(size=leaf.shape).astype(leaf.dtype), meta)
 
 
 def slope(function: Callable[[Any], Any], point: Any, direction: Any, size: float = 1e-6) -> Any:

@@ -18,15 +18,14 @@ from fewstep.runs.build import build
 from tests.helpers import assert_close, dot, output, slope
 
 KEY = jax.random.key(0)
-MAKERS: dict[str, Callable[..., Learner]] = {name: getattr(learners, name) for name in learners.READERS}
 
 
 def _of_curves(name: str) -> Learner:
-    return MAKERS[name](nothing_but_x(1), Sizes(1, 1, classes=False), losses.squared_error)
+    return getattr(learners, name)(nothing_but_x(1), Sizes(1, 1, classes=False), losses.squared_error)
 
 
 def _of_classes(name: str) -> Learner:
-    return MAKERS[name](nothing_but_x(4), Sizes(4, 3, classes=True), losses.cross_entropy)
+    return getattr(learners, name)(nothing_but_x(4), Sizes(4, 3, classes=True), losses.cross_entropy)
 
 
 def _answers(learner: Learner) -> Callable[..., Any]:
@@ -41,19 +40,10 @@ def _episode(rows: int = 6, seed: int = 0) -> Episode:
     return Episode(support, Batch(x[:3] + 0.1, labels[:3], jnp.ones(3)))
 
 
-CHEAP = [pytest.param(name, marks=() if name == "recurrent" else pytest.mark.slow) for name in MAKERS]
+CHEAP = [pytest.param(name, marks=() if name == "recurrent" else pytest.mark.slow) for name in learners.READERS]
 
 
 class TestReaders:
-    @pytest.mark.parametrize("name", CHEAP)
-    def test_padding_changes_nothing(self, name: str) -> None:
-        learner, episode = _of_classes(name), _episode()
-        meta = learner.init(jax.random.key(1))
-        padded = jax.tree.map(lambda a: jnp.concatenate([a[:4], a[:2], a[4:]]), episode.support)
-        padded = padded._replace(weight=jnp.array([1.0, 1, 1, 1, 0, 0, 1, 1]))
-        answer = _answers(learner)
-        assert_close(answer(meta, episode.support, episode.query.x), answer(meta, padded, episode.query.x), 1e-5)
-
     @pytest.mark.parametrize("name", CHEAP)
     def test_the_support_matters(self, name: str) -> None:
         learner, episode = _of_curves(name), tasks.sinusoid(5).sample(tasks.sinusoid(5).data, jax.random.key(0))

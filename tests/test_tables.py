@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
-from helpers import DATA, output, slope, used
+from helpers import DATA, LEARNERS, output, slope, used
 
 import fewstep
 from fewstep import FewstepError, learners, losses, networks
@@ -285,25 +285,10 @@ class TestSolvers:
         fill = lambda a: jnp.asarray(np.concatenate([a, 9 * np.ones((2, a.shape[1]))]))
         return fewstep.Batch(fill(self.x), fill(self.y), jnp.asarray([1.0] * 6 + [0.0] * 2))
 
-    def made(self):
-        net = networks.mlp(1, 3, hidden=(4,), std=None)
-        return {
-            "ridge": learners.ridge(net, 3), "gaussian": learners.gaussian(networks.mlp(1, 1, hidden=(4,)), 1),
-            "mixed": learners.mixed(1),
-        }  # fmt: skip
-
-    @pytest.mark.parametrize("name", learners.SOLVERS)
-    def test_padding_changes_nothing(self, name):
-        learner = self.made()[name]
-        meta = learner.init(jax.random.key(0))
-        plain, padded = fewstep.batch(self.x, self.y), self.padded()
-        ask = lambda support: learner.predict(meta, learner.adapt(meta, jax.random.key(0), support, 0), self.x)
-        np.testing.assert_allclose(ask(plain), ask(padded), rtol=1e-4, atol=1e-5)
-
     @pytest.mark.parametrize("name", learners.SOLVERS)
     def test_the_gradient_is_that_of_finite_differences(self, name):
         with jax.enable_x64(True):
-            learner = self.made()[name]
+            learner = LEARNERS[name].make()
             meta = jax.tree.map(lambda leaf: jnp.asarray(leaf, float) + 0.1, learner.init(jax.random.key(0)))
             some = fewstep.Episode(self.padded(), self.padded())
             loss = jax.jit(lambda m: learner.loss(m, jax.random.key(0), some))
