@@ -160,7 +160,7 @@ class TestTables:
         assert code == 0
         assert "9999 in 50 rows" in said.replace("\n", " ")
         assert "Line 22 of" in said
-        assert json.loads(told)["rows"][0]["mean"] < 20  # with them it is several hundred
+        assert json.loads(told)["rows"][0]["mean"] < 20  # with them it is over a thousand
         code, _, said = output(capsys, "train", "maml", "sinusoid", "--outliers", "drop")
         assert code == 2
         assert "--outliers does not apply" in said
