@@ -1,9 +1,14 @@
-"""What the tests of the service share: small runs, services in a thread on loopback, and raw requests."""
+"""What the tests of the service share: small runs, services in a thread or a process on loopback, and raw requests."""
 
 import dataclasses
 import http.client
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -21,6 +26,7 @@ from fewstep.serve._log import Log
 from fewstep.serve._models import load_models
 from fewstep.serve._server import background
 
+PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
 
 
@@ -46,6 +52,50 @@ def service(paths: Any, **options: Any) -> Any:
     made = Service(loaded, limits, **others)
     with background(made) as url:
         yield url, made
+
+
+class Kept(Log):
+    """A log that is looked at."""
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+
+    def event(self, event, **told):
+        """Notes an event."""
+        self.events.append((event, told))
+
+
+class Process:
+    """`fewstep serve` as a process of its own: its address, and the events of its log."""
+
+    def __init__(self, *args):
+        command = [sys.executable, "-m", "fewstep", "serve", *map(str, args), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=PLAIN)
+        self.events = []
+        self.thread = threading.Thread(target=self._read)
+        self.thread.start()
+        self.url = self.wait("listening")["url"]
+        self.wait("ready")
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.events.append(json.loads(line))
+
+    def wait(self, event):
+        """The first event of that name in the log, once it is there."""
+        found = lambda: [told for told in self.events if told["event"] == event]
+        until(lambda: found() or self.process.poll() is not None)
+        assert found(), self.events
+        return found()[0]
+
+    def end(self, how=signal.SIGTERM):
+        """Sends a signal; returns the exit code."""
+        self.process.send_signal(how)
+        code = self.process.wait(60)
+        self.thread.join()
+        self.process.stderr.close()
+        return code
 
 
 def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:

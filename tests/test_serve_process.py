@@ -1,55 +1,23 @@
 """The service as a process: how it starts, what it logs, how it stops, and mistakes on the command line."""
 
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
 import sys
 import threading
 
 import pytest
 from helpers import output
-from serving import SINE, ask, begin, begun, until
+from serving import SINE, Process, ask, begin, begun, until
 
 from fewstep.serve import Client
 
 pytestmark = pytest.mark.xdist_group("serve")
-PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return begun(tmp_path_factory.mktemp("serve"), "maml")
-
-
-class Process:
-    def __init__(self, *args):
-        command = [sys.executable, "-m", "fewstep", "serve", *map(str, args), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=PLAIN)
-        self.events = []
-        self.thread = threading.Thread(target=self._read)
-        self.thread.start()
-        self.url = self.wait("listening")["url"]
-        self.wait("ready")
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.events.append(json.loads(line))
-
-    def wait(self, event):
-        found = lambda: [told for told in self.events if told["event"] == event]
-        until(lambda: found() or self.process.poll() is not None)
-        assert found(), self.events
-        return found()[0]
-
-    def end(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        code = self.process.wait(60)
-        self.thread.join()
-        self.process.stderr.close()
-        return code
 
 
 def busy(url):

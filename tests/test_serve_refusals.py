@@ -10,7 +10,7 @@ import time
 from collections import deque
 
 import pytest
-from serving import SINE, ask, begin, begun, raw, service, until
+from serving import SINE, Kept, ask, begin, begun, raw, service, until
 
 from fewstep.serve import Client, ServiceError, _server
 from fewstep.serve._app import Service
@@ -366,17 +366,6 @@ def test_no_other_origin_is_allowed_unless_asked(tight):
     assert ask(tight[0], "OPTIONS", ADAPT, origin="https://a.example")[0] == 405
 
 
-class Kept(Log):
-    """A log that is looked at."""
-
-    def __init__(self):
-        super().__init__()
-        self.events = []
-
-    def event(self, event, **told):
-        self.events.append((event, told))
-
-
 def test_what_uvicorn_says_is_in_the_log_too(tight, monkeypatch, capfd):
     log = Kept()
     monkeypatch.setattr(tight[1].log, "event", log.event)
@@ -422,7 +411,7 @@ def test_an_open_door_is_told():
 
 def test_a_second_signal_begins_nothing_more(monkeypatch):
     made, stopped = Service({}, Limits(), log=Kept()), []
-    server = _server._Server(_server.config(made, 1.0))
+    server = _server._Server(made, 1.0)
     monkeypatch.setattr(made.engine, "stop", lambda: stopped.append(True))
     _server._stop(server, made)
     assert (server.should_exit, server.force_exit, stopped) == (True, False, [])

@@ -59,6 +59,13 @@ class Serve:
     """Size of a request, at most."""
     requests: int = 512
     """Requests answered at the same time, at most; more get 429."""
+    connections: int = 768
+    """Open connections, at most; more get 503."""
+    connections_per_client: int = 256
+    """Open connections of one address, at most. Behind a proxy all clients have one address: give --connections."""
+    backlog_seconds: float = 5.0
+    """Estimated work of one address that may wait, at most; more gets 429. Requests of a few milliseconds do not
+    count."""
     seconds: float = 10.0
     """Time for a request, at most; later it gets 503."""
     adapters: int = 4096
@@ -86,6 +93,7 @@ class Serve:
         limits = Limits(
             self.points, self.queries, self.max_steps, self.samples, self.ways, int(self.body_mb * 2**20),
             self.requests, self.seconds, self.adapters, int(self.adapters_mb * 2**20), self.adapter_seconds,
+            connections=self.connections, client_connections=self.connections_per_client, backlog=self.backlog_seconds,
         )  # fmt: skip
         models = load_models(self.models, limits)
         service = Service(

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from fewstep.serve._adapters import Adapters
+from fewstep.serve._clients import Connections
 from fewstep.serve._endpoints import Endpoints
 from fewstep.serve._engine import Engine
 from fewstep.serve._gate import Gate
@@ -41,7 +42,7 @@ class Service:
         self.models, self.limits, self.runs, self.log = models, limits, runs, log or Log()
         self.metrics = Metrics()
         self.engine = Engine(models, wait=wait, most=most, observe=self.metrics.called)
-        self.adapters = Adapters(limits)
+        self.adapters, self.connections = Adapters(limits), Connections(limits)
         self.endpoints = Endpoints(self.engine, self.adapters, limits.adapter_seconds)
         self.ready = self.warm = self.stopping = False
         self.failed: str | None = None
@@ -62,6 +63,7 @@ class Service:
         extra = self.gate.allowed_origin(scope) if self.gate.answers_others else ()
         hot = self._hot.get(path) if method == "POST" else None
         try:
+            _check_headers(scope, self.limits.headers)
             self.gate.check(scope)
             if hot is not None:
                 told[0] = 200
@@ -81,6 +83,11 @@ class Service:
         self.metrics.answered(hot[0] if hot else route_name(path), told[0], spent)
         self.log.request(method, path, told[0], spent, scope.get("client"), code)
         return None
+
+    def note_refusal(self, client: Any, refusal: Refusal) -> None:
+        """Counts and logs what was refused before it was a request."""
+        self.metrics.answered("other", refusal.status, 0.0)
+        self.log.request("", "", refusal.status, 0.0, client, refusal.code)
 
     async def _quick(self, scope: Scope, receive: Receive, name: str, work: Hot, served: Served) -> bytes:
         """Admits a request that computes, reads it and does it, all within its time."""
@@ -172,6 +179,7 @@ class Service:
             "fewstep_ready": ("1 when it answers.", lambda: float(self.ready)),
             "fewstep_warm": ("1 when all usual programs are compiled.", lambda: float(self.warm)),
             "fewstep_busy_requests": ("Requests being answered.", lambda: self.busy),
+            "fewstep_connections": ("Open connections.", lambda: self.connections.total),
             "fewstep_adapters": ("Adapters kept.", lambda: len(self.adapters)),
             "fewstep_adapter_bytes": ("Bytes of the adapters kept.", lambda: self.adapters.bytes),
             "fewstep_adapters_evicted_total": ("Adapters dropped.", lambda: self.adapters.evicted),
@@ -180,6 +188,12 @@ class Service:
             "fewstep_resident_bytes": ("Memory of the process.", resident_bytes),
             "fewstep_uptime_seconds": ("Since the start.", lambda: time.time() - self.metrics.began),
         }
+
+
+def _check_headers(scope: Scope, most: int) -> None:
+    if len(scope["headers"]) > most:
+        told = f"The request has {len(scope['headers'])} headers and the limit is {most}. Send fewer."
+        raise Refusal(431, "too_many_headers", told, [(b"connection", b"close")])
 
 
 def _check_json(scope: Scope) -> None:

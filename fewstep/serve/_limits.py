@@ -28,6 +28,10 @@ class Limits:
     adapter_bytes: int = 256 << 20
     adapter_seconds: float = 600.0
     work: int = 20_000_000  # examples x samples x steps of one task: a call that has begun cannot be ended
+    connections: int = 768  # below the 1024 files that a process may usually have open
+    client_connections: int = 256  # fewer than `requests`, so that no client takes them all
+    backlog: float = 5.0  # seconds of work of one client that wait
+    headers: int = 100
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

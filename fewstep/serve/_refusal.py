@@ -23,9 +23,9 @@ def not_found(code: str, message: str) -> Refusal:
     return Refusal(404, code, message)
 
 
-def overloaded(message: str) -> Refusal:
-    """Too much at once; the same request may be sent again in a moment."""
-    return Refusal(429, "too_many_requests", message, [(b"retry-after", b"1")])
+def overloaded(message: str, wait: int = 1) -> Refusal:
+    """Too much at once; the same request may be sent again after a `wait` in seconds."""
+    return Refusal(429, "too_many_requests", message, [(b"retry-after", b"%d" % wait)])
 
 
 def unavailable(code: str, message: str) -> Refusal:

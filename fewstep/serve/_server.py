@@ -16,6 +16,7 @@ import uvicorn
 
 from fewstep._errors import FewstepError
 from fewstep.serve._app import Service
+from fewstep.serve._connection import Connection
 from fewstep.serve._gate import is_loopback
 from fewstep.serve._log import taking_over
 
@@ -26,9 +27,10 @@ _SWITCH = 0.001  # seconds: the thread that computes and the one that reads requ
 class _Server(uvicorn.Server):
     """uvicorn, which ends with exit code 0 when it is asked to end, and closes connections on which nothing comes."""
 
-    def __init__(self, config: uvicorn.Config):
-        super().__init__(config)
-        self._idle: dict[Any, tuple[Any, float]] = {}  # by connection: the last request it made, and since when
+    def __init__(self, service: Service, grace: float):
+        super().__init__(config(service, grace))
+        self._service = service
+        self._idle: dict[Any, tuple[Any, float]] = {}  # by connection: its last request, whether answered; since when
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -37,7 +39,7 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Looks at the connections once a second. uvicorn itself closes those that are silent after an answer, and
-        waits for ever for a first request, or for the rest of a head."""
+        waits for ever for a first request, for the rest of a head, or for a client to read an answer."""
         if counter % 10 == 0:
             self._close_idle(time.monotonic())
         return await super().on_tick(counter)
@@ -46,14 +48,14 @@ class _Server(uvicorn.Server):
         before, self._idle = self._idle, {}
         connections: list[Any] = list(self.server_state.connections)
         for connection in connections:
-            last = connection.cycle
-            if last is not None and not last.response_complete:
-                continue
+            last, transport = connection.cycle, connection.transport
+            busy = last is not None and not last.response_complete
             known, since = before.get(connection, (None, now))
-            since = since if known is last else now
-            self._idle[connection] = (last, since)
-            if now - since > _HEAD:
-                connection.transport.close()
+            since = since if known == (last, busy) else now
+            self._idle[connection] = ((last, busy), since)
+            if now - since > _HEAD + (self._service.limits.seconds if busy else 0.0):
+                # A transport that is closed waits until all is read that it has written, and some clients never do.
+                (transport.abort if transport.is_closing() else transport.close)()
 
 
 def run(service: Service, *, host: str, port: int, grace: float = 30.0) -> int:
@@ -61,7 +63,7 @@ def run(service: Service, *, host: str, port: int, grace: float = 30.0) -> int:
     listening = listen(host, port)
     sys.setswitchinterval(_SWITCH)
     service.log.event("listening", url=_open(service, listening), models=list(service.models))
-    server = _Server(config(service, grace))
+    server = _Server(service, grace)
     with (
         taking_over(service.log),
         contextlib.suppress(asyncio.CancelledError),
@@ -85,7 +87,7 @@ def _open(service: Service, listening: socket.socket) -> str:
 def background(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serves in a thread, for as long as the context lasts; gives the address once it is ready."""
     listening = listen(host, port)
-    url, server = _open(service, listening), _Server(config(service, 5.0))
+    url, server = _open(service, listening), _Server(service, 5.0)
 
     def work() -> None:
         with taking_over(service.log), asyncio.Runner(loop_factory=_loop()) as runner:
@@ -105,11 +107,11 @@ def background(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> I
 
 
 def config(service: Service, grace: float) -> uvicorn.Config:
-    """How uvicorn is to work: quietly, with the fastest parser that is there."""
+    """How uvicorn is to work: quietly, with connections that are bounded."""
     return uvicorn.Config(
-        service, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="on", ws="none",
-        timeout_keep_alive=30, timeout_graceful_shutdown=int(grace), backlog=1024,
-        limit_concurrency=None, h11_max_incomplete_event_size=1 << 16,
+        service, http=Connection, log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        lifespan="on", ws="none", timeout_keep_alive=30, timeout_graceful_shutdown=int(grace), backlog=1024,
+        limit_concurrency=None,
     )  # fmt: skip
 
 

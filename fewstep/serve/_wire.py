@@ -70,8 +70,12 @@ async def reply(send: Send, status: int, body: bytes, headers: Headers = (_JSON,
 
 async def refuse(send: Send, refusal: Refusal, more: Headers = ()) -> None:
     """Writes why not."""
-    body = encode(Failure(Trouble(refusal.code, refusal.message)))
-    await reply(send, refusal.status, body, more=[*refusal.headers, *more])
+    await reply(send, refusal.status, failure(refusal), more=[*refusal.headers, *more])
+
+
+def failure(refusal: Refusal) -> bytes:
+    """The body of a refusal."""
+    return encode(Failure(Trouble(refusal.code, refusal.message)))
 
 
 def safe_headers() -> Headers:
