@@ -111,6 +111,12 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
     return answer.status, json.loads(raw) if "json" in told.get("content-type", "") else raw.decode(), told
 
 
+def hold(made: Service, held: threading.Event) -> None:
+    """Keeps the workers of a service busy until an event is set."""
+    for lane in made.engine.gatherer.lanes:
+        lane.worker.submit(held.wait, 60)
+
+
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     """Waits for something to be true, however busy the machine is."""
     deadline = time.monotonic() + seconds

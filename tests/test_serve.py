@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from serving import SINE, ask, begun, service, sine, until
+from serving import SINE, ask, begun, hold, service, sine, until
 
 from fewstep._disk import LOCK, locked
 from fewstep.runs import adapt, load
@@ -122,7 +122,7 @@ def test_requests_are_gathered_into_one_call(runs):
     with service(runs[:1]) as (url, made):
         until(lambda: made.warm)
         held = threading.Event()
-        made.engine.gatherer._worker.submit(held.wait, 60)
+        hold(made, held)
 
         def one(number):
             with Client(url, seconds=150) as mine:
@@ -130,7 +130,7 @@ def test_requests_are_gathered_into_one_call(runs):
 
         with ThreadPoolExecutor(4) as pool:
             answers = [pool.submit(one, number) for number in range(4)]
-            until(lambda: sum(len(line.queue) for line in made.engine.gatherer._lines.values()) == 3)
+            until(lambda: made.engine.gatherer.waiting == 3)
             held.set()
             assert all(answer.result()["adapter"] for answer in answers)
         calls = made.metrics.gathered

@@ -10,7 +10,7 @@ import time
 from collections import deque
 
 import pytest
-from serving import SINE, Kept, ask, begin, begun, raw, service, until
+from serving import SINE, Kept, ask, begin, begun, hold, raw, service, until
 
 from fewstep.serve import Client, ServiceError, _server
 from fewstep.serve._app import Service
@@ -221,7 +221,7 @@ def test_the_time_is_that_of_the_whole_request(tight):
     """A body that takes most of the time leaves little for the work."""
     made, sent = Service(tight[1].models, Limits(seconds=0.5), log=Log("problems")), []
 
-    async def work(served, body):
+    async def work(client, served, body):
         await asyncio.sleep(0.3)
         return b"{}"
 
@@ -324,7 +324,7 @@ def test_too_many_at_once_and_work_that_takes_too_long(tight, limit):
         assert (status, told["error"]["code"], head["retry-after"]) == (429, "too_many_requests", "1")
     until(lambda: not made.busy)
     held = threading.Event()
-    made.engine.gatherer._worker.submit(held.wait, 60)  # the worker is busy with something else
+    hold(made, held)  # the worker is busy with something else
     limit(seconds=0.3)
     try:
         status, told, _ = ask(url, "POST", ADAPT, {"support": SINE})

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from fewstep.serve._adapters import Adapters
-from fewstep.serve._clients import Connections
+from fewstep.serve._clients import Connections, client_of
 from fewstep.serve._endpoints import Endpoints
 from fewstep.serve._engine import Engine
 from fewstep.serve._gate import Gate
@@ -28,7 +28,7 @@ from fewstep.serve._routes import route_name, routes
 from fewstep.serve._wire import Receive, Scope, Send, header, read_body, refuse, reply, safe_headers
 
 _TICK = 0.25  # seconds between looks at what is no longer needed
-Hot = Callable[[Served, bytes], Awaitable[bytes]]
+Hot = Callable[[str, Served, bytes], Awaitable[bytes]]
 
 
 class Service:
@@ -41,7 +41,7 @@ class Service:
     ):  # fmt: skip
         self.models, self.limits, self.runs, self.log = models, limits, runs, log or Log()
         self.metrics = Metrics()
-        self.engine = Engine(models, wait=wait, most=most, observe=self.metrics.called)
+        self.engine = Engine(models, wait=wait, most=most, backlog=limits.backlog, observe=self.metrics.called)
         self.adapters, self.connections = Adapters(limits), Connections(limits)
         self.endpoints = Endpoints(self.engine, self.adapters, limits.adapter_seconds)
         self.ready = self.warm = self.stopping = False
@@ -101,7 +101,7 @@ class Service:
         try:
             async with asyncio.timeout(self.limits.seconds) as bound:
                 body = await read_body(scope, receive, self.limits.body)
-                return await work(served, body)
+                return await work(client_of(scope.get("client")), served, body)
         except TimeoutError:
             if not bound.expired():
                 raise

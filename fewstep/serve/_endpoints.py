@@ -1,8 +1,8 @@
 """What the service does for a request, once it is admitted: adapt, predict, forget, draw a task."""
 
-import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,7 +10,8 @@ import numpy as np
 
 from fewstep.serve._adapters import Adapters
 from fewstep.serve._draw import Drawer
-from fewstep.serve._engine import Engine
+from fewstep.serve._engine import Aside, Engine
+from fewstep.serve._limits import bucket
 from fewstep.serve._models import Served
 from fewstep.serve._reading import Question, most_values, read_question, read_task
 from fewstep.serve._refusal import Refusal, invalid
@@ -22,7 +23,7 @@ from fewstep.tables._interval import Calibration
 
 _LEVEL = 0.9  # of the intervals of a table's predictions
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it unfolds into
-_ASIDE = 2  # bodies of images that are unfolded at once
+_DRAWN = 1 << 20  # to draw a task takes as long at first as to read so many bytes of images, since it compiles
 T = TypeVar("T")
 _ADAPT, _PREDICT, _DRAW = msgspec.json.Decoder(Adapt), msgspec.json.Decoder(Predict), msgspec.json.Decoder(DrawTask)
 
@@ -32,37 +33,38 @@ class Endpoints:
 
     def __init__(self, engine: Engine, adapters: Adapters, seconds: float):
         self._engine, self._adapters, self._seconds = engine, adapters, seconds
-        self._drawer, self._aside = Drawer(), asyncio.Semaphore(_ASIDE)
+        self._drawer = Drawer()
 
-    async def adapt(self, served: Served, body: bytes) -> bytes:
+    async def adapt(self, client: str, served: Served, body: bytes) -> bytes:
         """Learns a task and keeps what it leaves behind."""
         began = time.perf_counter()
-        task = await self._read(served, read_task, _ADAPT, body)
-        left = await self._engine.learn(served, task)
+        task = await self._read(client, served, read_task, _ADAPT, body)
+        left = await self._engine.learn(client, served, task)
         name = self._adapters.keep(served.name, left)
         classes = None if task.classes is None else list(task.classes)
         told = Adapted(name, self._seconds, left.after, _since(began), _before(served, left), classes)
         told.detail, told.warnings = _detail(served, left), list(left.outside.notes) or None
         return encode(told)
 
-    async def predict(self, served: Served, body: bytes) -> bytes:
+    async def predict(self, client: str, served: Served, body: bytes) -> bytes:
         """Predicts with an adapter, or learns a task first."""
         began = time.perf_counter()
-        asked = await self._read(served, read_question, _PREDICT, body)
-        left = await self._learned(served, asked)
-        made = await self._engine.answer(served, left, asked.x)
+        asked = await self._read(client, served, read_question, _PREDICT, body)
+        left = await self._learned(client, served, asked)
+        made = await self._engine.answer(client, served, left, asked.x)
         told = _predicted(served, asked, left, made)
         told.milliseconds = _since(began)
         return encode(told)
 
-    async def draw(self, served: Served, body: bytes) -> bytes:
+    async def draw(self, client: str, served: Served, body: bytes) -> bytes:
         """Draws a random task."""
         asked = _decoded(_DRAW, served, body)
-        return encode(await asyncio.to_thread(self._drawer.draw, served, asked))
+        draw = partial(self._drawer.draw, served, asked)
+        return encode(await self._engine.aside(client, Aside(served.name, "draw", _DRAWN), draw))
 
-    async def _learned(self, served: Served, asked: Question) -> Left:
+    async def _learned(self, client: str, served: Served, asked: Question) -> Left:
         if asked.task is not None:
-            return await self._engine.learn(served, asked.task)
+            return await self._engine.learn(client, served, asked.task)
         assert asked.adapter is not None
         left = self._adapters.find(served.name, asked.adapter)
         if asked.detail and left.moved is None:
@@ -70,14 +72,15 @@ class Endpoints:
         return left
 
     async def _read(
-        self, served: Served, read: Callable[[Served, Any], T], decoder: msgspec.json.Decoder[Any], body: bytes
-    ) -> T:
-        """Reads rows of numbers at once. Images are read aside, since that takes a while, and a few at a time: unfolded
-        they are many times as large as the body, and others wait as they came."""
+        self, client: str, served: Served, read: Callable[[Served, Any], T], decoder: msgspec.json.Decoder[Any],
+        body: bytes,
+    ) -> T:  # fmt: skip
+        """Reads rows of numbers at once. Images are read aside, since that takes a while, and a few at a time:
+        decompressed they are many times as large as the body."""
         if served.kind != "images":
             return read(served, _decoded(decoder, served, body))
-        async with self._aside:
-            return await asyncio.to_thread(lambda: read(served, _decoded(decoder, served, body)))
+        work = Aside(served.name, "read", bucket(len(body), ()))
+        return await self._engine.aside(client, work, lambda: read(served, _decoded(decoder, served, body)))
 
 
 def _predicted(served: Served, asked: Question, left: Left, made: Answer) -> Predicted:

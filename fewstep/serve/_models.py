@@ -89,6 +89,13 @@ class Served:
         """How many seeds answer together."""
         return jax.tree.leaves(self.metas)[0].shape[0]
 
+    @cached_property
+    def weights(self) -> int:
+        """The multiplications of one forward pass of one row through all seeds, roughly: a convolution uses each of
+        its numbers at many places."""
+        places = self.image[0] * self.image[1] // 4 if self.image else 1
+        return sum(leaf.size for leaf in jax.tree.leaves(self.metas)) * max(1, places)
+
     def learner(self, ways: int | None) -> Learner:
         """The learner for so many classes; images are normalised by the support, so that queries stay apart."""
         return self.model.built.make(ways, "support" if "support" in self.model.built.problem.norms else None)

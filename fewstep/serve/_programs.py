@@ -61,10 +61,10 @@ class Programs:
     def __len__(self) -> int:
         return len(self._made)
 
-    def find(self, kind: Kind, tasks: int) -> Program | None:
-        """The program for just so many tasks; else for more, else for fewer, if there is one."""
+    def find(self, kind: Kind, tasks: int, most: int) -> Program | None:
+        """The program for just so many tasks; else for more, at `most` so many, else for fewer, if there is one."""
         with self._lock:
-            sizes = [size for size in TASKS if (kind, size) in self._made]
+            sizes = [size for size in TASKS if size <= most and (kind, size) in self._made]
             size = min((s for s in sizes if s >= tasks), default=max(sizes, default=0))
             if not size:
                 return None
