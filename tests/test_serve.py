@@ -231,6 +231,7 @@ def test_health_metrics_and_descriptions(url, client):
     assert told["openapi"].startswith("3.1")
     assert "securitySchemes" not in told["components"]  # there is no token
     assert "/v1/models/{name}/adapt" in told["paths"]
+    assert told["paths"]["/metrics"]["get"]["responses"]["200"]["content"].keys() == {"text/plain"}
     _, page, head = ask(url, "GET", "/docs")
     assert "/v1/models/{name}/predict" in page
     assert "<script" not in page
@@ -247,6 +248,25 @@ def test_the_client_reconnects_and_takes_arrays(client):
     assert made["loss_before"] > 0
     with pytest.raises(ValueError, match="no address"):
         Client("localhost")
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"x": [[1.0], [2.0]], "y": [[1.0], [float("nan")]]}, r"support\.y\[1\]\[0\] is nan"),
+        ({"x": np.asarray([[1.0], [-np.inf]]), "y": [1.0, 2.0]}, r"support\.x\[1\]\[0\] is -inf"),
+        ({"x": [np.float64("inf")], "y": [1.0]}, r"support\.x\[0\] is inf"),
+        (SINE | {"pace": float("nan")}, "pace is nan"),
+        ({"columns": {"a": [1.0, float("inf")]}}, r"support\.columns\['a'\]\[1\] is inf"),
+    ],
+)
+def test_the_client_says_which_number_is_not_finite(client, given, place):
+    with pytest.raises(ValueError, match=place) as error:
+        client.adapt("maml", **given)
+    assert "Nothing was sent." in str(error.value)
+    assert client.adapt("maml", **SINE)["adapter"]
+    with pytest.raises(ValueError, match=r"query\.x\[0\]\[0\] is nan"):
+        client.predict("maml", **SINE, query={"x": [[float("nan")]]})
 
 
 @contextlib.contextmanager

@@ -79,8 +79,6 @@ def test_more_than_it_can_do_is_refused_before_it_begins(url):
         with pytest.raises(ServiceError, match="40 examples x 16 samples x 100 steps are 64000, and the limit") as told:
             client.adapt(SHIPPED, images=images, labels=[str(n % 5) for n in range(40)], steps=100, samples=16)
         assert (told.value.status, told.value.code) == (422, "too_much_work")
-        with pytest.raises(ValueError, match="Nothing was sent: a number is NaN"):
-            client.adapt(SHIPPED, x=[[float("nan")]], labels=["a"])
     with Client("http://127.0.0.1:1") as nobody, pytest.raises(ConnectionRefusedError, match="No service answers at"):
         nobody.models()
 
@@ -209,6 +207,23 @@ def test_a_random_episode_is_recognised(url, monkeypatch):
             best = [told["classes"][n] for n in np.asarray(told["probabilities"]).argmax(1)]
             right += sum(a == b for a, b in zip(best, made["query"]["labels"], strict=True))
     assert right >= 18  # of 25; chance is 5
+
+
+@pytest.mark.parametrize("missing", ["mean", "refuse"])
+def test_a_cell_without_a_value_may_be_nan_where_the_model_fills_it_in(tmp_path, missing):
+    rows = [f"{child},{age}.5,{10 * age + child}" for child in range(12) for age in range(1, 9)]
+    (tmp_path / "heights.csv").write_text("\n".join(["child,age,height", *rows]) + "\n")
+    options = {"task": "child", "x": ("age",), "y": "height", "hidden": None, "missing": missing, "seeds": 1}
+    run = begun(tmp_path, "maml", tasks=f"table:{tmp_path / 'heights.csv'}", shots=3, **options)
+    known = {"age": np.asarray([1.0, np.nan]), "height": [70.0, 80.0]}
+    with service([run]) as (url, _), Client(url, seconds=150) as client:
+        if missing == "mean":
+            told = [client.adapt("maml", columns=known | {"age": [1.0, none]})["loss_after"] for none in (None, np.nan)]
+            assert told[0] == told[1] == client.adapt("maml", columns=known)["loss_after"]
+            known = known | {"height": [70.0, np.nan]}  # but a target is needed
+        with pytest.raises(ServiceError, match="has nothing in the column") as error:
+            client.adapt("maml", columns=known)
+        assert error.value.code == "bad_columns"
 
 
 @pytest.mark.slow

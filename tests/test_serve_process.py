@@ -74,6 +74,7 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(run, capsys, tmp_path):
             ((run, "--port", "70000"), "from 0 to 65535"),
             ((run, "--gather-ms", "-1"), "from 0 to 1000"),
             ((run, "--seconds", "0"), "must be above 0"),
+            ((run, "--connections", "0"), "must be above 0"),
             ((run, "--token", ""), "--token is empty"),
             ((run, "--host", "0.0.0.0", "--token", " "), "--token is empty"),
             ((run, "--allow-host", "http://a.example"), "a name without a port, such as example.org"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import gzip
 import json
 import random
 import re
@@ -21,6 +22,8 @@ from fewstep.serve._refusal import Refusal
 
 pytestmark = pytest.mark.xdist_group("serve")
 ADAPT = "/v1/models/maml/adapt"
+WRONG = ("Bearer wrong", "Bearer secret2", "Bearer", "Basic secret", "secret", "Bearer \xff", "bearer SECRET")
+GUARDED = ("/v1/models", "/v1/runs", "/v1/nothing", "/nothing", "/metrics", "/docs", "/openapi.json")
 
 
 @pytest.fixture(scope="module")
@@ -337,12 +340,15 @@ def test_too_many_at_once_and_work_that_takes_too_long(tight, limit):
 
 def test_without_the_token_nothing_is_told(run):
     with service([run], token="secret", cors=("https://a.example",)) as (url, _):
-        for method, path in (("GET", "/v1/models"), ("POST", ADAPT), ("GET", "/v1/runs"), ("GET", "/v1/nothing")):
-            for given in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer secret2"}):
+        for method, path in (("POST", ADAPT), *(("GET", path) for path in GUARDED)):
+            for given in ({}, *({"authorization": word} for word in WRONG)):
                 status, told, head = ask(url, method, path, {}, **given)
                 assert (status, told["error"]["code"]) == (401, "no_token")
                 assert head["www-authenticate"] == "Bearer"
-        assert ask(url, "GET", "/healthz")[0] == 200
+        for path in ("/", "/healthz", "/readyz", "/docs.css"):
+            assert ask(url, "GET", path)[0] == 200
+        for scheme in ("Bearer", "bearer", "BEARER"):
+            assert ask(url, "GET", "/metrics", authorization=f"{scheme} secret")[0] == 200
         with Client(url, token="secret") as client:
             assert client.adapt("maml", **SINE)["adapter"]
         own = ask(url, "GET", "/healthz", origin="https://a.example")[2]
@@ -353,11 +359,27 @@ def test_without_the_token_nothing_is_told(run):
         secret = {"authorization": "Bearer secret"}
         for origin, status in (("https://a.example", 200), ("https://b.example", 403)):
             assert ask(url, "POST", ADAPT, {"support": SINE}, origin=origin, **secret)[0] == status
-        told = ask(url, "GET", "/openapi.json")[1]
+        told = ask(url, "GET", "/openapi.json", **secret)[1]
         assert told["components"]["securitySchemes"].keys() == {"token"}
-        for path, some in told["paths"].items():
-            wanted = [{"token": []}] if path.startswith("/v1") else None
-            assert all(operation.get("security") == wanted for operation in some.values())
+        assert [path for path, some in told["paths"].items() if "security" not in str(some)] == ["/healthz", "/readyz"]
+
+
+def test_metrics_and_descriptions_need_no_token_if_they_are_public(run):
+    with service([run], token="secret", public=("metrics", "docs")) as (url, _):
+        for path in ("/metrics", "/docs", "/openapi.json"):
+            assert ask(url, "GET", path)[0] == 200
+        assert "security" not in ask(url, "GET", "/openapi.json")[1]["paths"]["/metrics"]["get"]
+        assert ask(url, "GET", "/v1/models")[0] == 401
+
+
+def test_a_body_that_is_compressed_is_refused(tight):
+    body = json.dumps({"support": SINE}).encode()
+    for encoding, sent in (("gzip", gzip.compress(body)), ("GZIP", body), ("identity, br", body), ("x", body)):
+        status, told, _ = ask(tight[0], "POST", ADAPT, sent, content_encoding=encoding)
+        assert (status, told["error"]["code"]) == (415, "encoded_body")
+        assert f"{encoding!r}" in told["error"]["message"]
+    for encoding in ("identity", "Identity", ""):
+        assert ask(tight[0], "POST", ADAPT, body, content_encoding=encoding)[0] == 200
 
 
 def test_no_other_origin_is_allowed_unless_asked(tight):

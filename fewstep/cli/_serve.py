@@ -36,6 +36,8 @@ class Serve:
     """Port to listen on; 0 for a free one."""
     token: Annotated[str | None, NO_HINT] = None
     """Token that clients must send (default: that of the environment's FEWSTEP_TOKEN, else none)."""
+    public: tuple[Literal["metrics", "docs"], ...] = ()
+    """What needs no token although one is set: metrics (/metrics), docs (/docs and /openapi.json)."""
     cors: tuple[str, ...] = ()
     """Origins of other web pages that may use the service, such as https://example.org."""
     allow_host: tuple[str, ...] = ()
@@ -98,7 +100,7 @@ class Serve:
         models = load_models(self.models, limits)
         service = Service(
             models, limits, wait=self.gather_ms / 1000, most=self.gather_max, token=self._secret(), cors=self.cors,
-            hosts=self.allow_host, runs=self.runs, log=Log(self.log),
+            hosts=self.allow_host, public=self.public, runs=self.runs, log=Log(self.log),
         )  # fmt: skip
         return run(service, host=self.host, port=self.port)
 

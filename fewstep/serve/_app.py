@@ -18,7 +18,7 @@ from fewstep.serve._adapters import Adapters
 from fewstep.serve._clients import Connections, client_of
 from fewstep.serve._endpoints import Endpoints
 from fewstep.serve._engine import Engine
-from fewstep.serve._gate import Gate
+from fewstep.serve._gate import Gate, Public
 from fewstep.serve._limits import Limits
 from fewstep.serve._log import Log
 from fewstep.serve._metrics import Metrics, resident_bytes
@@ -36,8 +36,8 @@ class Service:
 
     def __init__(
         self, models: dict[str, Served], limits: Limits, *, wait: float = 0.002, most: int = 64,
-        token: str | None = None, cors: tuple[str, ...] = (), hosts: tuple[str, ...] = (), runs: Path | None = None,
-        log: Log | None = None,
+        token: str | None = None, cors: tuple[str, ...] = (), hosts: tuple[str, ...] = (),
+        public: tuple[Public, ...] = (), runs: Path | None = None, log: Log | None = None,
     ):  # fmt: skip
         self.models, self.limits, self.runs, self.log = models, limits, runs, log or Log()
         self.metrics = Metrics()
@@ -47,7 +47,7 @@ class Service:
         self.ready = self.warm = self.stopping = False
         self.failed: str | None = None
         self.busy = 0
-        self.gate = Gate(token=token, cors=cors, hosts=hosts)
+        self.gate = Gate(token=token, cors=cors, hosts=hosts, public=public)
         self._hot = self._short_ways()
         self._router = Router(routes(self))
         self._measure()
@@ -94,6 +94,7 @@ class Service:
         self.gate.check_token(scope)
         self._check_ready()
         _check_json(scope)
+        _check_encoding(scope)
         if self.busy >= self.limits.requests:
             raise overloaded(f"{self.busy} requests are being answered, which is the limit. Wait a moment, and retry.")
         self.busy += 1
@@ -114,8 +115,7 @@ class Service:
         scope["app"] = self
         if self.gate.answers_others and scope["method"] == "OPTIONS":  # a browser asks first, and sends no token then
             return await Response(status_code=204)(scope, receive, send)
-        if scope["path"].startswith("/v1"):
-            self.gate.check_token(scope)
+        self.gate.check_token(scope)
         try:
             await self._router(scope, receive, send)
         except HTTPException as error:
@@ -203,6 +203,14 @@ def _check_json(scope: Scope) -> None:
         sent = repr(kind[:80].decode(errors="replace")) if kind else "of no type"
         told = f"The body is {sent}. Send JSON, and the header  content-type: application/json."
         raise Refusal(415, "not_json", told)
+
+
+def _check_encoding(scope: Scope) -> None:
+    encoding = header(scope, b"content-encoding")
+    if encoding and encoding.lower() != b"identity":
+        sent = repr(encoding[:80].decode(errors="replace"))
+        told = f"The body has the content-encoding {sent}, and the service decodes none. Send the JSON as it is."
+        raise Refusal(415, "encoded_body", told)
 
 
 def _watched(send: Send, told: list[int], more: Headers) -> Send:

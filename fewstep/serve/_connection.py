@@ -52,6 +52,10 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feeds the parser as many bytes as there is room for; whatever ends meanwhile makes room again."""
+        if len(data) < self._room:  # as it is nearly always
+            self._room -= len(data)
+            super().data_received(data)
+            return
         while data and not self.transport.is_closing():
             room = self._room
             piece, data = data[:room], data[room:]

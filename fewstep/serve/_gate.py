@@ -8,19 +8,27 @@ the page that asks (Origin).
 import hmac
 import ipaddress
 from collections.abc import Sequence
+from typing import Literal
 
 from fewstep.serve._refusal import Headers, Refusal
 from fewstep.serve._wire import Scope, header
 
+Public = Literal["metrics", "docs"]
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_OPEN = {"/", "/healthz", "/readyz", "/docs.css"}  # the front page asks for the token itself
+_PUBLIC: dict[Public, set[str]] = {"metrics": {"/metrics"}, "docs": {"/docs", "/openapi.json"}}
 
 
 class Gate:
     """The checks that come before anything of a request is read."""
 
-    def __init__(self, *, token: str | None = None, cors: Sequence[str] = (), hosts: Sequence[str] = ()):
+    def __init__(
+        self, *, token: str | None = None, cors: Sequence[str] = (), hosts: Sequence[str] = (),
+        public: Sequence[Public] = (),
+    ):  # fmt: skip
         self.has_token = token is not None
-        self._token = b"" if token is None else b"Bearer " + token.encode()
+        self._token = (token or "").encode()
+        self._open = _OPEN.union(*(_PUBLIC[name] for name in public))
         self._origins = {origin.encode() for origin in cors}
         self._named = tuple(hosts)
         self._hosts: dict[bytes, str] | None = None
@@ -52,12 +60,17 @@ class Gate:
         if origin is not None and origin.partition(b"://")[2] != host and origin not in self._origins:
             raise _foreign(origin, host)
 
+    def needs_token(self, path: str) -> bool:
+        """Whether a path is for those who have the token."""
+        return self.has_token and path not in self._open and not path.startswith("/static/")
+
     def check_token(self, scope: Scope) -> None:
         """Refuses who does not have the token."""
-        if not self.has_token:
+        if not self.needs_token(scope["path"]):
             return
-        given = header(scope, b"authorization") or b""
-        if not hmac.compare_digest(given, self._token):  # takes as long whatever was given
+        scheme, _, given = (header(scope, b"authorization") or b"").partition(b" ")
+        matches = hmac.compare_digest(given.strip(), self._token)  # takes as long whatever was given
+        if not matches or scheme.lower() != b"bearer":
             told = "This service needs a token. Send the header  Authorization: Bearer TOKEN."
             raise Refusal(401, "no_token", told, [(b"www-authenticate", b"Bearer")])
 

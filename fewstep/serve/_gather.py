@@ -6,7 +6,7 @@ other, a few milliseconds at most; whatever comes while the worker is busy goes 
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future as Outcome
 from typing import Any, NamedTuple
@@ -99,6 +99,8 @@ class Gatherer:
             line = self._lines[kind] = _Line()
         answer = loop.create_future()
         line.add(Waiting(client, item, answer))
+        if line.due:
+            return answer
         if line.size >= line.expected or line.size >= self._most:
             self._ripe(kind, line)
         elif line.timer is None:
@@ -137,7 +139,7 @@ class Gatherer:
         if line.timer is not None:
             line.timer.cancel()
             line.timer = None
-        line.due = True
+        line.due = bool(line.queues)
         self._next(self._lane(kind))
 
     def _lane(self, kind: Hashable) -> Lane:
@@ -179,8 +181,8 @@ class Gatherer:
         seconds, failed = time.monotonic() - began, made.exception()
         self._observe(kind, call, [waiting.item for waiting in taken], seconds)
         lane.kinds.charge(kind, seconds)
-        for client, count in Counter(waiting.client for waiting in taken).items():
-            lane.clients.charge(client, seconds * count / len(taken))
+        for waiting in taken:
+            lane.clients.charge(waiting.client, seconds / len(taken))
         for each in self.lanes:  # first, so that workers are busy while answers are written; a kind may change lanes
             self._next(each)
         answers = [failed] * len(taken) if failed is not None else made.result()

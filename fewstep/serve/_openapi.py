@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fewstep import __version__
@@ -14,14 +15,14 @@ _WHY = {
     400: "The body is not JSON.", 401: "The token is missing or wrong.", 403: "A web page of another origin asks.",
     404: "There is no such thing.", 405: "The method does not apply.",
     410: "The adapter is gone: send the support again.", 413: "The body is too large.",
-    415: "The body's type is not JSON.", 421: "The host is not one of the service's.",
+    415: "The body's type is not JSON, or it is compressed.", 421: "The host is not one of the service's.",
     422: "The request does not fit: its form, a limit, or a result that is not finite.",
     429: "Too many requests at once.", 503: "Starting, stopping, or out of time.",
 }  # fmt: skip
 _WORK = (400, 401, 403, 404, 413, 415, 422, 429, 503)
 
 
-def describe(models: dict[str, Served], limits: Limits, *, token: bool = False) -> dict[str, Any]:
+def describe(models: dict[str, Served], limits: Limits, needs_token: Callable[[str], bool]) -> dict[str, Any]:
     """The OpenAPI description."""
     known = {**_NAME, "schema": {"type": "string", "enum": list(models)} if models else _NAME["schema"]}
     adapter = {"name": "adapter", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -42,10 +43,11 @@ def describe(models: dict[str, Served], limits: Limits, *, token: bool = False) 
         "/v1/runs/{name}/log": {"get": _get("A run's log.", [_NAME, after], (401, 404, 422))},
         "/healthz": {"get": _get("Whether the service is alive.", refusals=())},
         "/readyz": {"get": _get("Whether it is ready.", refusals=(503,))},
+        "/metrics": {"get": _get("Counts for Prometheus.", media="text/plain")},
     }  # fmt: skip
-    if token:
-        for operation in (of for path, some in paths.items() if path.startswith("/v1") for of in some.values()):
-            operation["security"] = [{"token": []}]
+    guarded = [operation for path, some in paths.items() if needs_token(path) for operation in some.values()]
+    for operation in guarded:
+        operation["security"] = [{"token": []}]
     about = f"Learns a task from a few examples. At most {limits.body} bytes a body, {limits.steps} steps."
     return {
         "openapi": "3.1.0",
@@ -53,7 +55,7 @@ def describe(models: dict[str, Served], limits: Limits, *, token: bool = False) 
         "paths": paths,
         "components": {
             "schemas": schemas(),
-            **({"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if token else {}),
+            **({"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if guarded else {}),
         },
     }
 
@@ -93,8 +95,12 @@ def _operation(path: str, method: str, of: dict[str, Any]) -> str:
     return f"{head}<p>{html.escape(of['summary'])}{sent}</p><ul>{why}</ul>"
 
 
-def _get(summary: str, parameters: list[Any] | None = None, refusals: tuple[int, ...] = (401,)) -> dict[str, Any]:
-    answer = {"description": "The answer.", "content": {"application/json": {"schema": {"type": "object"}}}}
+def _get(
+    summary: str, parameters: list[Any] | None = None, refusals: tuple[int, ...] = (401,), *,
+    media: str = "application/json",
+) -> dict[str, Any]:  # fmt: skip
+    kind = "object" if media == "application/json" else "string"
+    answer = {"description": "The answer.", "content": {media: {"schema": {"type": kind}}}}
     return {"summary": summary, "parameters": parameters or [], "responses": {"200": answer, **_refusals(*refusals)}}
 
 

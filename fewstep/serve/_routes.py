@@ -24,7 +24,7 @@ _KNOWN = ("adapt", "predict", "task", "adapters", "models", "runs", "log")
 
 def routes(service: "Service") -> list[BaseRoute]:
     """The routes of a service."""
-    described = lambda: describe(service.models, service.limits, token=service.gate.has_token)
+    described = lambda: describe(service.models, service.limits, service.gate.needs_token)
     every: list[BaseRoute] = [
         Route("/v1/models", _models(service)),
         Route("/v1/models/{name}", _model(service)),

@@ -9,7 +9,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from statistics import median_low
 from typing import Any
 
 QUICK = 0.01  # seconds that a task takes to be in the first lane: so little that nobody is refused for it
@@ -33,9 +32,11 @@ class Costs:
 
     def measure(self, kind: Hashable, seconds: float) -> None:
         """Takes a measurement into account. The median, because a busy machine makes single calls much longer."""
-        measured = self._measured.setdefault(kind, deque(maxlen=_KEPT))
+        measured = self._measured.get(kind)
+        if measured is None:
+            measured = self._measured[kind] = deque(maxlen=_KEPT)
         measured.append(seconds)
-        self._seconds[kind] = median_low(measured)
+        self._seconds[kind] = sorted(measured)[(len(measured) - 1) // 2]
         if len(self._seconds) > _KINDS:
             oldest = next(iter(self._seconds))
             del self._seconds[oldest], self._measured[oldest]

@@ -3,6 +3,8 @@
 import base64
 import http.client
 import json
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -75,10 +77,7 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        try:
-            content = None if body is None else json.dumps(body, default=_plain, allow_nan=False)
-        except ValueError as error:
-            raise ValueError(f"Nothing was sent: a number is NaN or infinite ({error}). Leave such rows out.") from None
+        content = None if body is None else _encoded(body)
         head = self._head | ({"content-type": "application/json"} if content else {})
         try:
             answer = self._answer(method, self._base + path, content, head)
@@ -134,7 +133,48 @@ def _with_support(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _readied(part: dict[str, Any]) -> dict[str, Any]:
-    return part | {"images": [_image(image) for image in part["images"]]} if part.get("images") is not None else part
+    """A support set or query as it is sent."""
+    if part.get("images") is not None:
+        part = part | {"images": [_image(image) for image in part["images"]]}
+    if isinstance(part.get("columns"), dict):
+        part = part | {"columns": {name: _cells(column) for name, column in part["columns"].items()}}
+    return part
+
+
+def _cells(column: Any) -> Any:
+    """A column's cells. NaN is a missing cell, as numpy and pandas have it, and JSON has null for that."""
+    cells = _plain(column) if hasattr(column, "tolist") else column
+    return [None if cell != cell else cell for cell in cells] if isinstance(cells, list) else cells
+
+
+def _encoded(body: Any) -> str:
+    try:
+        return json.dumps(body, default=_plain, allow_nan=False)
+    except ValueError:
+        found = _not_finite(body, "")
+        if found is None:
+            raise
+    raise ValueError(
+        f"{found}, and JSON has only finite numbers. Nothing was sent. Fill the number in, or leave out its whole row, "
+        'in x and y alike. Only the cells of "columns" may be missing: send None or NaN there.'
+    )
+
+
+def _not_finite(value: Any, place: str) -> str | None:
+    """Where the first number is that is NaN or infinite, and what it is."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{place} is {float(value)}"
+    if hasattr(value, "tolist"):
+        return _not_finite(value.tolist(), place)
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        inside = place.endswith(".columns")
+        parts = (
+            (f"{place}[{name!r}]" if inside else f"{place}.{name}".lstrip("."), each) for name, each in value.items()
+        )
+    elif isinstance(value, list | tuple):
+        parts = ((f"{place}[{number}]", each) for number, each in enumerate(value))
+    return next((found for name, each in parts if (found := _not_finite(each, name))), None)
 
 
 def _image(image: bytes | str | Path) -> str:
