@@ -161,11 +161,13 @@ class Engine:
         self.costs.measure(kind, seconds / call.size * (kind.steps / steps if steps else 1.0))
 
     def _guess(self, kind: _Kind) -> float:
-        """Seconds that a task takes, by its size, until it is measured."""
+        """Seconds that a task takes, by its size, until it is measured; a second at most, since nobody should be
+        refused for a guess."""
         work = kind.work
         if isinstance(work, Aside):
-            return work.size * _BYTE
-        return self.models[work.model].weights * work.rows * work.samples * max(1, kind.steps) * _MULTIPLY
+            return min(1.0, work.size * _BYTE)
+        rows = self.models[work.model].weights * work.rows * work.samples
+        return min(1.0, rows * max(1, kind.steps) * _MULTIPLY)
 
     def _compiled(self, kind: _Kind, made: "Future[Any]") -> None:
         self._awaited.discard(kind)

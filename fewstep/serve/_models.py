@@ -93,7 +93,7 @@ class Served:
     def weights(self) -> int:
         """The multiplications of one forward pass of one row through all seeds, roughly: a convolution uses each of
         its numbers at many places."""
-        places = self.image[0] * self.image[1] // 4 if self.image else 1
+        places = self.image[0] * self.image[1] // 16 if self.image else 1
         return sum(leaf.size for leaf in jax.tree.leaves(self.metas)) * max(1, places)
 
     def learner(self, ways: int | None) -> Learner:
