@@ -25,6 +25,8 @@ import fewstep
 import fewstep.serve
 from fewstep import cli, estimators, rules
 from fewstep.cli._reproduce import _ALL as REPRODUCTIONS
+from fewstep.cli._reproduce import Reproduce
+from fewstep.cli._train import Train
 from fewstep.runs.build import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,9 +127,9 @@ def test_the_code_of_the_service_runs(tmp_path, monkeypatch, capsys):
         for words in (shlex.split(line) for line in shell_lines("docs/serve.md") if line.startswith("curl")):
             path, body = words[1].removeprefix("localhost:8000"), words[words.index("-d") + 1] if "-d" in words else ""
             body = body.replace("12cd94...", adapter).encode() or None
-            status, told, _ = ask(url, "POST" if body else "GET", path, body)
-            assert status == 200, told
-            adapter = told.get("adapter", adapter)
+            status, answer, _ = ask(url, "POST" if body else "GET", path, body)
+            assert status == 200, answer
+            adapter = answer.get("adapter", adapter)
         assert adapter
         real = fewstep.serve.Client
         monkeypatch.setattr(fewstep.serve, "Client", lambda given: real(given.replace("http://127.0.0.1:8000", url)))
@@ -149,13 +151,13 @@ def commands(page: str) -> list[list[str]]:
 
 def read(args: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command that the real parser makes of arguments, not run; of `launch`, what it would launch is read too."""
-    there: list[Any] = []
+    commands: list[Any] = []
     parse = tyro.extras.subcommand_cli_from_dict
     with monkeypatch.context() as patch:
-        keep = lambda *given, **options: there.append(parse(*given, **options)) or (lambda: 0)
+        keep = lambda *given, **options: commands.append(parse(*given, **options)) or (lambda: 0)
         patch.setattr(tyro.extras, "subcommand_cli_from_dict", keep)
         assert cli.main(args) == 0
-    return read(list(there[0].command), monkeypatch) if args[0] == "launch" else there[0]
+    return read(list(commands[0].command), monkeypatch) if args[0] == "launch" else commands[0]
 
 
 @pytest.mark.parametrize("page", [page for page in pages_with("sh") if commands(page)])
@@ -166,9 +168,9 @@ def test_the_commands_of_a_page_are_those_of_the_parser(page, monkeypatch):
         monkeypatch.setitem(rules.RULES, "layer_rates", scope["layer_rates"])
     for args in commands(page):
         command = read(args, monkeypatch)
-        if args[0] == "reproduce":
+        if isinstance(command, Reproduce):
             assert command.name in REPRODUCTIONS
-        if args[0] == "train" and not command.experiment.tasks.startswith(("folder:", "table:")):
+        if isinstance(command, Train) and not command.experiment.tasks.startswith(("folder:", "table:")):
             build(command.experiment)  # refuses unknown names, and options that do not apply
 
 
@@ -178,9 +180,8 @@ def test_a_misspelt_option_is_seen(monkeypatch, capsys):
     assert "--stepps" in capsys.readouterr().err
 
 
-def test_every_page_with_code_is_run():
-    """No block hides behind another mark of its language."""
-    kinds = {
-        kind for path in PAGES.values() for kind in re.findall(r"^```(\w*)$", path.read_text(), re.MULTILINE) if kind
-    }
+def test_no_block_is_passed_over():
+    """By another mark of its language, or because it stands further right."""
+    kinds = {kind for path in PAGES.values() for kind in re.findall(r"^ *```(.+)$", path.read_text(), re.MULTILINE)}
     assert kinds == {"python", "sh", "text", "diff", "yaml"}
+    assert not any(re.search(r"^ +```", path.read_text(), re.MULTILINE) for path in PAGES.values())
