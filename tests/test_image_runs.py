@@ -153,7 +153,7 @@ def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys)
     assert (code, len(json.loads(out)["prediction"])) == (0, 1)
     (support / "c01" / "a.png").unlink()
     assert "needs at least two" in output(capsys, "adapt", run, "--support", support, "--query", photos / "c00")[2]
-    assert "holds no image" in output(capsys, "adapt", run, "`support", photos, "`query", support / "c01")[2]
+    assert "holds no image" in output(capsys, "adapt", run, "--support", photos, "--query", support / "c01")[2]
 
 
 @pytest.mark.parametrize(

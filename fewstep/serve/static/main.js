@@ -49,6 +49,7 @@ function askForToken(wasTried) {
   const input = byId("token");
   if (wasTried) byId("token-remark").textContent = "That token is not the server's. Try another.";
   input.value = "";
+  document.querySelector("a.api").hidden = true; // a link sends no token, and the description wants one too
   dialog.showModal();
   return new Promise((done) => {
     dialog.addEventListener("close", () => done(dialog.returnValue === "ok" ? input.value.trim() : null), { once: true });
