@@ -223,7 +223,7 @@ NARROW = ("bfloat16", "float16")
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("name", ["mnet", "mtnet_full"])
+@pytest.mark.parametrize("name", ["mtnet_full", pytest.param("mnet", marks=pytest.mark.slow)])
 def test_masks_beside_weights_of_16_bits(name, dtype):
     """Logits keep the digits that a step of the outer optimizer needs; steps and adapted weights keep their type."""
     wide, cast = tanh_mlp(), lambda tree: jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
