@@ -111,8 +111,8 @@ def over_tasks(
 ) -> OverTasks:
     """The mean loss and gradient over a meta-batch: tasks sharded over the mesh, scanned in chunks on each device.
 
-    A task's keys depend on its number only, so neither devices nor chunks change what is drawn. Numbers beyond the
-    meta-batch fill up the last chunk, with weight 0.
+    A task's keys depend on its number only, so neither devices nor chunks change what is drawn. Copies of the last task
+    fill up the last chunk, with weight 0.
     """
     devices = 1 if mesh is None else mesh.size
     share = -(-meta_batch // devices)
@@ -120,7 +120,8 @@ def over_tasks(
     scans = -(-share // chunk)
 
     def draw(data: Any, key: Key[Array, ""], indices: Array) -> Drawn:
-        of_data, of_task = task_keys(key, indices)
+        # What fills up a chunk repeats the last task: another draw may diverge, and 0 times NaN is NaN.
+        of_data, of_task = task_keys(key, jnp.minimum(indices, meta_batch - 1))
         if scans == 1:
             return Drawn(indices, of_task, jax.vmap(tasks.sample, (None, 0))(data, of_data))
         return Drawn(indices, of_task, jax.lax.map(lambda some: tasks.sample(data, some), of_data))

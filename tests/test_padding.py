@@ -8,6 +8,7 @@ from helpers import RULES, assert_close, tanh_mlp
 
 import fewstep
 from fewstep import Adapted, learners, losses, networks, rules
+from fewstep._outer import over_tasks, task_keys
 from fewstep.learners import Sizes, nothing_but_x
 from fewstep.tables.baselines import alone, shifted
 
@@ -176,3 +177,21 @@ def test_a_function_that_is_replaced_is_not_given_padding_either():
     given = seen.adapt({}, KEY, batch, 1).fast
     assert given["x"].tolist() == [[1.0], [1.0]]
     assert given["y"].tolist() == [[2.0], [2.0]]
+
+
+def test_what_fills_up_a_chunk_of_tasks_cannot_diverge():
+    """Three tasks in chunks of two: a fourth, drawn by a key of its own, would hold NaN."""
+    plain, (beyond, _) = fewstep.tasks.sinusoid(4, 4), task_keys(KEY, jnp.array([3]))
+
+    def sample(data, key):
+        unlucky = (jax.random.key_data(key) == jax.random.key_data(beyond[0])).all()
+        return jax.tree.map(lambda leaf: jnp.where(unlucky, jnp.nan, leaf), plain.sample(data, key))
+
+    each = fewstep.gradient_learner(tanh_mlp(), rules.maml(0.1), losses.squared_error)
+    meta = each.init(KEY)
+    found = []
+    for chunk in (None, 2):
+        draw, gradient = over_tasks(fewstep.unrolled(each), plain._replace(sample=sample), 3, chunk=chunk)
+        found.append(jax.jit(lambda meta, draw=draw, gradient=gradient: gradient(meta, draw(plain.data, KEY)))(meta))
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(found))
+    assert_close(*found)
