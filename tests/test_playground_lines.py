@@ -22,7 +22,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("lines")
     begun(made, "mtnet")
     begun(made, "maml").rename(made / "again")
-    open_run(made / "again").append([Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)])
+    longer = open_run(made / "again")
+    longer.append(longer.lines(Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)))
     begun(made, "maml")
     return made
 

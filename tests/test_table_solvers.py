@@ -43,5 +43,5 @@ def test_a_run_is_fitted_as_the_baseline_is_by_default(method, table):
     made = Experiment(method, f"table:{table}", task="who", x=("x",), y="y")
     assert (made.steps, made.meta_batch) == (_TRAIN_STEPS, learners.FITTING.meta_batch)
     assert Experiment("ridge", f"table:{table}").steps == 3000
-    with pytest.raises(FewstepError, match=f"--least-shots does not apply: {method}"):
+    with pytest.raises(FewstepError, match=f"`least_shots` does not apply: {method}"):
         build(Experiment(method, f"table:{table}", task="who", x=("x",), y="y", least_shots=2))
