@@ -1,5 +1,6 @@
 """Strict switches for all tests: types are checked at run time, ranks must match, several host devices are there."""
 
+import gc
 import os
 import tempfile
 
@@ -18,3 +19,6 @@ from jaxtyping import install_import_hook
 jax.config.update("jax_num_cpu_devices", 3)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 install_import_hook("fewstep", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+gc.set_threshold(
+    200_000, 100, 1000
+)  # tracing makes many objects that live long: looking for cycles is a sixth of the time

@@ -157,6 +157,7 @@ class TestRegressor:
             FewShotRegressor("mtnett", **SMALL).fit(x, y, tasks)
 
 
+@pytest.mark.slow
 def test_a_feature_may_be_called_as_the_target_is():
     """Were it taken for the target, a constant would be learned to perfection, and from nothing."""
     random = np.random.default_rng(0)

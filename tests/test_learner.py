@@ -219,7 +219,7 @@ def test_reptile_refuses_a_learner_without_weights_of_a_network():
             fewstep.train(each, tasks, steps=1, outer=fewstep.reptile())
 
 
-NARROW = ("bfloat16", "float16")
+NARROW = ("bfloat16", pytest.param("float16", marks=pytest.mark.slow))
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -23,7 +23,12 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+QUICK = ("residual", "lstm")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES]
+)
 def test_an_example_learns_a_task(name):
     shape, rule = EXAMPLES[name]
     x = jax.random.normal(jax.random.key(0), shape)

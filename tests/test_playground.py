@@ -296,6 +296,7 @@ def test_real_characters_as_files_and_as_an_episode(browse, tmp_path):
     assert page.locator("#query-list button").count() == 5
 
 
+@pytest.mark.slow
 def test_a_curve_grows_while_a_run_trains(browse, folder):
     page = browse("training", width=1000)
     page.wait_for_selector("#runs li[data-run=mtnet]")

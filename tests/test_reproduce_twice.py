@@ -6,7 +6,7 @@ from helpers import DATA, needs_omniglot, output
 from PIL import Image
 
 from fewstep.cli._reproduce import _ALL
-from fewstep.reproduce import STUDIES
+from fewstep.reproduce import STUDIES, universality
 from fewstep.reproduce._folder import held, identity_of
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
@@ -26,7 +26,7 @@ COMMANDS = {
     "universality": ["--quick", "--bins", "2", "--target", "ridge"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
 }
-QUICK = ("layerwise", "universality")  # the rest take long; test_reproduce has sinusoid twice
+QUICK = ("layerwise",)  # the rest take long; test_reproduce has sinusoid twice
 
 
 def each():
@@ -66,10 +66,15 @@ def test_every_reproduction_runs_twice(name, here, capsys):
     assert {path: path.stat().st_mtime_ns for path in here.rglob("checkpoints/*")} == before  # nothing is trained again
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_study_knows_its_own_folder(name, tmp_path):
-    study = STUDIES[name]
-    scale = study.quick._replace(only=("maml", "mtnet"), shots=(1, 5), budget=60.0)
+def identities():
+    """What the folder of each reproduction is known by, of settings that JSON does not keep as they are."""
+    for name, study in STUDIES.items():
+        yield name, identity_of(study, study.quick._replace(only=("maml", "mtnet"), shots=(1, 5), budget=60.0))
+    yield "universality", {"study": "universality", **universality.Scale(targets=("ridge",))._asdict()}
+
+
+@pytest.mark.parametrize(("name", "identity"), list(identities()))
+def test_a_reproduction_knows_its_own_folder(name, identity, tmp_path):
     for resume in (False, True):
-        with held(identity_of(study, scale), tmp_path / "out", resume=resume, overwrite=False):
+        with held(identity, tmp_path / "out", resume=resume, overwrite=False):
             pass

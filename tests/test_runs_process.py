@@ -153,7 +153,6 @@ print("code", main(sys.argv[1:]))
 TABLE = "task,x,y\n" + "".join(f"t{task},{row},{task * row}\n" for task in range(12) for row in range(12))
 KINDS = {
     "asked": (["sinusoid", "--devices", "2"], 2),
-    "heavy": (["sinusoid", "--hidden", "300", "300", "--shots", "20"], 2),
     "table": (["table:t.csv", "--task", "task", "--x", "x", "--y", "y"], 2),
     "images": (["folder:photos", "--ways", "2", "--image-size", "8", "--filters", "2", "--blocks", "1"], 2),
 }

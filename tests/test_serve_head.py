@@ -161,6 +161,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(run, monkeypatch):
                 connection.sendall(b"b")
 
 
+@pytest.mark.slow  # it waits for real seconds
 def test_a_client_that_reads_no_answers_is_not_waited_for(run, monkeypatch):
     monkeypatch.setattr(_server, "_HEAD", 1.0)
     log = Kept()

@@ -178,6 +178,7 @@ class TestRuns:
         assert "Row 3 of the query holds 90 in the column 'x', outside" in told["warnings"][0]
 
 
+@pytest.mark.slow
 def test_an_estimator_uses_it():
     table = pandas.DataFrame(columns())
     model = FewShotClassifier("ridge", steps=20, seeds=1, hidden=(6,), shots=5, random_state=0)

@@ -24,7 +24,9 @@ def table(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("method", "name"), [("mixed", MIXED), ("gaussian", PRIOR)])
+@pytest.mark.parametrize(
+    ("method", "name"), [pytest.param("mixed", MIXED, marks=pytest.mark.slow), ("gaussian", PRIOR)]
+)
 def test_a_run_answers_as_the_baseline_does(method, name, table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 12)
     words = ("--task", "who", "--x", "x", "--y", "y", "--shots", 3, "--steps", 12, "--seeds", 1, "--validation-tasks",

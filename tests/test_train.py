@@ -239,7 +239,6 @@ def test_a_state_goes_on_with_its_own_seed_and_no_other():
     first = fewstep.train(small(), SINE, steps=3, seed=5)
     whole = fewstep.train(small(), SINE, steps=6, seed=5).meta
     assert_equal(fewstep.train(small(), SINE, steps=6, state=first.state).meta, whole)
-    assert_equal(fewstep.train(small(), SINE, steps=6, state=first.state, seed=5).meta, whole)
     for other in (0, [5, 6]):
         with pytest.raises(fewstep.FewstepError, match="the state was made with another"):
             fewstep.train(small(), SINE, steps=6, state=first.state, seed=other)
