@@ -127,6 +127,7 @@ def test_a_gradient_that_is_not_a_number_does_not_agree():
     assert not _measure._difference(1.0, ours, 1.0, theirs)["agrees"]
 
 
+@pytest.mark.slow
 def test_a_system_that_fails_on_the_way_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     """The second of two fails when it is asked to take steps, as one that the system kills does."""
     broken = Kind("broken", changes=(("seed", 1),))

@@ -151,7 +151,8 @@ def until(condition, process, seconds=240):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
-@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [1, 0])
 def test_one_killed_ends_the_others_and_the_run_goes_on_until_ctrl_c(tmp_path, killed):
     path = tmp_path / "x"
     command = ["launch", "--processes", 2, "--", *TRAIN, "--steps", 10**7, "--save-every", 0.5, "--run", path]

@@ -147,6 +147,7 @@ def test_a_random_start_as_a_command(tmp_path, capsys, monkeypatch):
     assert {row["method"] for row in json.loads(printed)["rows"]} == {"MAML", "random start"}
 
 
+@pytest.mark.slow
 def test_several_places_are_judged_as_each_alone(tmp_path):
     run = create_run(tmp_path / "run", fewstep.Experiment("maml", "sinusoid", steps=2, hidden=(4,), shots=3))
     train_run(run)
