@@ -281,6 +281,6 @@ def _check_sizes(ways: int | None, queries: int | None) -> None:
 def check_numbers(shots: tuple[int, ...], steps: tuple[int, ...]) -> None:
     """Raises unless these are numbers of shots and of inner steps."""
     if not shots or min(shots) < 1:
-        raise FewstepError(f"`shots` is {shots}. Give numbers from 1 on, such as 5 10 20.")
+        raise FewstepError(f"`shots` is {shots}. Give numbers of 1 or more, such as 5 10 20.")
     if not steps or min(steps) < 0:
-        raise FewstepError(f"`inner_steps` is {steps}. Give numbers from 0 on, such as 1 5.")
+        raise FewstepError(f"`inner_steps` is {steps}. Give numbers of 0 or more, such as 1 5.")
