@@ -34,7 +34,7 @@ def main() -> None:
             built.learner,
             built.problem.tasks(experiment.shots, experiment.queries),
             steps=STEPS,
-            optimiser=built.optimiser,
+            optimizer=built.optimizer,
             meta_batch=experiment.meta_batch,
             seed=range(SEEDS),
             log_every=2000,

@@ -50,10 +50,10 @@ class Options:
 
 def table(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Two classes of five blobs each, which no straight line parts: logistic regression gets nine rows of ten right."""
-    centres = 0.4 * np.random.default_rng(99).standard_normal((10, columns))
+    centers = 0.4 * np.random.default_rng(99).standard_normal((10, columns))
     rng = np.random.default_rng(seed)
     blob = rng.integers(10, size=rows)
-    return centres[blob] + rng.standard_normal((rows, columns)), blob % 2
+    return centers[blob] + rng.standard_normal((rows, columns)), blob % 2
 
 
 def main(options: Options) -> None:

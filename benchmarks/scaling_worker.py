@@ -52,9 +52,9 @@ def timed(run: Callable[[], Any], repeats: int) -> list[float]:
 def step_seconds(size: str, batch: int, mesh: Mesh | None, steps: int, repeats: int) -> list[float]:
     """The seconds of a meta-step with so many tasks in all: lowest, median and highest."""
     learner, of, chunk = SIZES[size]()
-    optimiser = optax.adam(1e-3)
-    segment = make_segment(learner, of, optimiser, meta_batch=batch, mesh=mesh, chunk=chunk)
-    state, arrays = everywhere((first_state(learner, optimiser, [0]), of.data), mesh)
+    optimizer = optax.adam(1e-3)
+    segment = make_segment(learner, of, optimizer, meta_batch=batch, mesh=mesh, chunk=chunk)
+    state, arrays = everywhere((first_state(learner, optimizer, [0]), of.data), mesh)
 
     def run() -> None:
         nonlocal state

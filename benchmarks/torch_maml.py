@@ -1,7 +1,7 @@
 """A MAML step of PyTorch by `torch.func.vmap`, timed when asked: one number of steps a line in, seconds out.
 
 Run by omniglot_speed.py in an environment that has torch. Same network, sizes and inner step as there; tasks are drawn
-before the clock starts, which favours PyTorch.
+before the clock starts, which favors PyTorch.
 """
 
 import sys
@@ -39,15 +39,15 @@ def main() -> None:
         units = FILTERS
     params["kernel"], params["bias"] = 0.01 * torch.randn(FILTERS, WAYS), torch.zeros(WAYS)
     params = {name: leaf.requires_grad_() for name, leaf in params.items()}
-    optimiser = torch.optim.Adam(list(params.values()), 1e-3)
+    optimizer = torch.optim.Adam(list(params.values()), 1e-3)
     support, query = torch.rand(2, TASKS, WAYS, 1, 28, 28)
     labels = torch.arange(WAYS).expand(TASKS, WAYS)
 
     def step() -> None:
         loss = vmap(query_loss, (None, 0, 0, 0))(params, support, query, labels).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     step()
     print(torch.__version__, torch.get_num_threads(), flush=True)

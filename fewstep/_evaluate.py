@@ -98,7 +98,7 @@ def evaluate(
     scores = []
     for shots, some in several.items():
         values = make_judge(learner, some, score, steps=counts, n_tasks=n_tasks, seed=seed)(meta, some.data)
-        scores += [summarise(shots, count, values[:, i]) for i, count in enumerate(counts)]
+        scores += [summarize(shots, count, values[:, i]) for i, count in enumerate(counts)]
     return scores
 
 
@@ -120,7 +120,7 @@ def _test_key(seed: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(seed), _TEST)
 
 
-def summarise(shots: int, inner_steps: int, values: np.ndarray) -> Score:
+def summarize(shots: int, inner_steps: int, values: np.ndarray) -> Score:
     """Mean and 95 % interval of one score a task."""
     with np.errstate(all="ignore"):  # a task that diverged has no finite error, and its mean says so
         half = 1.96 * float(values.std()) / len(values) ** 0.5

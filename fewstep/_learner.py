@@ -57,26 +57,26 @@ def gradient_learner(
         return {"weights": weights, **rule.init(layers, of_rule, movable)}
 
     def forward(meta: Meta, fast: Flat, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
-        params = rule.realise(layers, meta, flatten(meta["weights"]) | fast)
+        params = rule.realize(layers, meta, flatten(meta["weights"]) | fast)
         return network.apply(unflatten(meta["weights"], params), state, x, weight)
 
     def adapt(
         meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...] | Int[Array, ""], *,
         first_order: bool = False, minibatch: int | None = None, pace: float | Float[Array, ""] | None = None,
     ) -> Adapted:  # fmt: skip
-        optimiser, of_batches = rule.update(layers, meta, key), jax.random.fold_in(key, _BATCHES)
+        optimizer, of_batches = rule.update(layers, meta, key), jax.random.fold_in(key, _BATCHES)
 
         def step(carry: tuple[Flat, Any], number: Array) -> tuple[tuple[Flat, Any], None]:
             fast, memory = carry
             batch = support if minibatch is None else _draw(support, jax.random.fold_in(of_batches, number), minibatch)
             gradient = jax.grad(lambda f: inner(meta, forward(meta, f, (), batch.x, batch.weight)[0], batch))(fast)
             gradient = jax.lax.stop_gradient(gradient) if first_order else gradient
-            updates, memory = optimiser.update(gradient, memory, fast)
+            updates, memory = optimizer.update(gradient, memory, fast)
             updates = updates if pace is None else jax.tree.map(lambda update: pace * update, updates)
             return (optax.apply_updates(fast, updates), memory), None
 
         fast = rule.start(layers, meta, _movable(network, meta["weights"]))
-        carry, taken, reached = (fast, optimiser.init(fast)), 0, []
+        carry, taken, reached = (fast, optimizer.init(fast)), 0, []
         body = jax.checkpoint(step) if remat else step
         if isinstance(steps, jax.Array):
             reached.append(jax.lax.fori_loop(0, steps, lambda number, carry: step(carry, number)[0], carry)[0])

@@ -31,7 +31,7 @@ class Layer(NamedTuple):
 class Network(NamedTuple):
     """A network: `init(key)` makes parameters, `apply(params, state, x, weight)` gives `(y, state)`.
 
-    `state` is `()` for most networks; a normalisation may carry the support set's statistics to the query in it.
+    `state` is `()` for most networks; a normalization may carry the support set's statistics to the query in it.
     `layers` lists every array once, in the order of the calls. `frozen` names the arrays the inner loop leaves alone.
     """
 

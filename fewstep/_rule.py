@@ -21,8 +21,8 @@ class Stage(IntEnum):
 
     CHOOSE = 0  # which arrays are adapted
     SHAPE = 1  # how the adapted arrays become the network's
-    OPTIMISE = 2  # how a gradient becomes a step
-    SCALE = 3  # what the step is multiplied by: after the optimiser, or Adam would undo it
+    OPTIMIZE = 2  # how a gradient becomes a step
+    SCALE = 3  # what the step is multiplied by: after the optimizer, or Adam would undo it
 
 
 class Rule(NamedTuple):
@@ -30,7 +30,7 @@ class Rule(NamedTuple):
 
     - `init(layers, key, fast)` makes the link's own meta-parameters, as a dict;
     - `start(layers, meta, fast)` picks what is adapted from the network's arrays, given by path;
-    - `realise(layers, meta, params)` turns arrays, adapted and not, into those the network computes with;
+    - `realize(layers, meta, params)` turns arrays, adapted and not, into those the network computes with;
     - `update(layers, meta, key)` gives the optax transformation that makes a gradient into a step.
 
     `name`, `stage` and `links` tell `chain` where the link belongs; `paces` that it says how far a step goes, so that
@@ -39,7 +39,7 @@ class Rule(NamedTuple):
 
     init: Callable[[Layers, Key[Array, ""], Flat], Meta]
     start: Callable[[Layers, Meta, Flat], Flat]
-    realise: Callable[[Layers, Meta, Flat], Flat]
+    realize: Callable[[Layers, Meta, Flat], Flat]
     update: Callable[[Layers, Meta, Key[Array, ""]], optax.GradientTransformation]
     name: str = "rule"
     stage: Stage = Stage.SHAPE
@@ -50,27 +50,27 @@ class Rule(NamedTuple):
 def link(name: str, stage: Stage, *, paces: bool = False, **holes: Callable[..., Any]) -> Rule:
     """A rule that fills some of the holes and leaves the rest as they are.
 
-    **Arguments:** `name` and `stage`; `paces` as in `Rule`; any of `init`, `start`, `realise` and `update`.
+    **Arguments:** `name` and `stage`; `paces` as in `Rule`; any of `init`, `start`, `realize` and `update`.
 
     **Returns:** a link for `chain`. Raises `FewstepError` for a hole that a rule does not have.
     """
     nothing: dict[str, Callable[..., Any]] = {
         "init": lambda layers, key, fast: {},
         "start": lambda layers, meta, fast: fast,
-        "realise": lambda layers, meta, params: params,
+        "realize": lambda layers, meta, params: params,
         "update": lambda layers, meta, key: optax.identity(),
     }
     for hole in holes.keys() - nothing.keys():
         raise unknown(f"hole of the link {name!r}:", hole, nothing)
     holes = nothing | holes
-    return Rule(holes["init"], holes["start"], holes["realise"], holes["update"], name, stage, paces=paces)
+    return Rule(holes["init"], holes["start"], holes["realize"], holes["update"], name, stage, paces=paces)
 
 
 def chain(*links: Rule) -> Rule:
     """Makes one rule of several: `chain(metric(), mask(), rates(0.01))`.
 
     The links work in the order of their stages, not in the order they are written: the choice of layers, the metric,
-    the optimiser, then masks and rates on the optimiser's output. Learned rates replace the step size of `sgd`.
+    the optimizer, then masks and rates on the optimizer's output. Learned rates replace the step size of `sgd`.
 
     **Arguments:** rules; a chain among them is taken apart.
 
@@ -96,9 +96,9 @@ def chain(*links: Rule) -> Rule:
             fast = _chosen(part, part.start(layers, meta, fast))
         return fast
 
-    def realise(layers: Layers, meta: Meta, params: Flat) -> Flat:
+    def realize(layers: Layers, meta: Meta, params: Flat) -> Flat:
         for part in parts:
-            params = part.realise(layers, meta, params)
+            params = part.realize(layers, meta, params)
         return params
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
@@ -106,7 +106,7 @@ def chain(*links: Rule) -> Rule:
         steps = [part.update(layers, meta, k) for part, k in zip(parts, keys, strict=True)]
         return optax.chain(*_descent(parts), *steps)
 
-    return Rule(init, start, realise, update, "+".join(part.name for part in parts), links=parts)
+    return Rule(init, start, realize, update, "+".join(part.name for part in parts), links=parts)
 
 
 def _own(part: Rule, own: Meta, meta: Meta) -> Meta:
@@ -130,8 +130,8 @@ def _chosen(part: Rule, fast: Flat) -> Flat:
 
 def _descent(parts: tuple[Rule, ...]) -> list[optax.GradientTransformation]:
     """Plain descent where only rates say how far to go; an error where nothing does."""
-    if any(part.stage == Stage.OPTIMISE for part in parts):
+    if any(part.stage == Stage.OPTIMIZE for part in parts):
         return []
     if not any(part.paces for part in parts):
-        raise FewstepError("The rule has no step size. Add one to the chain: sgd(0.01), optimiser(...) or rates(0.01).")
+        raise FewstepError("The rule has no step size. Add one to the chain: sgd(0.01), optimizer(...) or rates(0.01).")
     return [optax.scale(-1.0)]

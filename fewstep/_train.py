@@ -44,7 +44,7 @@ class TrainState(NamedTuple):
     """
 
     meta: Meta
-    optimiser: Any
+    optimizer: Any
     key: Key[Array, " seeds"]
     window: Float[Array, "2 seeds"]
     best: Best
@@ -73,7 +73,7 @@ def _keys(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
     return jax.vmap(jax.random.key)(seeds)
 
 
-def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
+def first_state(learner: Learner, optimizer: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
     """The state before the first step, for each seed."""
 
     def begin(seeds: Int[Array, " seeds"]) -> TrainState:
@@ -81,7 +81,7 @@ def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds
         meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))(keys)
         # The type is given, because a weak one would be another after a validation and all would compile again.
         best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
-        return TrainState(meta, jax.vmap(optimiser.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
+        return TrainState(meta, jax.vmap(optimizer.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
 
     state = jax.jit(begin, compiler_options=light())(jnp.asarray(seeds))
     # Copies, because the state's buffers are handed over to each segment and none may be there twice.
@@ -91,7 +91,7 @@ def first_state(learner: Learner, optimiser: optax.GradientTransformation, seeds
 def make_segment(
     learner: Learner,
     tasks: Tasks,
-    optimiser: optax.GradientTransformation,
+    optimizer: optax.GradientTransformation,
     *,
     meta_batch: int,
     outer: Outer = unrolled,
@@ -110,15 +110,15 @@ def make_segment(
 
     def step(meta: Meta, memory: Any, tasks: Drawn) -> tuple[Meta, Any, Array]:
         loss, grads = gradient(meta, tasks)
-        updates, memory = optimiser.update(grads, memory, meta)
+        updates, memory = optimizer.update(grads, memory, meta)
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
 
     def one(of_steps: Drawn, carry: Any) -> Any:
         state, number, left, _ = carry
         now = jax.tree.map(lambda array: jax.lax.dynamic_index_in_dim(array, number, keepdims=False), of_steps)
-        meta, memory, seen = jax.vmap(step, 0, (0, 0, 1))(state.meta, state.optimiser, now)
+        meta, memory, seen = jax.vmap(step, 0, (0, 0, 1))(state.meta, state.optimizer, now)
         finite = jnp.isfinite(seen).all(0).any()
-        state = state._replace(meta=meta, optimiser=memory, window=state.window + seen, step=state.step + 1)
+        state = state._replace(meta=meta, optimizer=memory, window=state.window + seen, step=state.step + 1)
         return state, number + 1, left - 1, finite
 
     def several(carry: Any) -> Any:
@@ -153,7 +153,7 @@ def train(
     tasks: Tasks,
     *,
     steps: int,
-    optimiser: optax.GradientTransformation | None = None,
+    optimizer: optax.GradientTransformation | None = None,
     meta_batch: int = 4,
     outer: Outer = unrolled,
     seed: int | Sequence[int] | None = None,
@@ -171,7 +171,7 @@ def train(
     """Meta-trains a learner on tasks.
 
     **Arguments:** `steps` in all, counted from the start also when `state` continues an earlier training;
-    `optimiser` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks a step; `outer` how the outer gradient
+    `optimizer` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks a step; `outer` how the outer gradient
     is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together (default: 0, or
     those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks; `validate` from
     `make_validate` every `validate_every` steps, and `patience` stops after that many validations without a better
@@ -188,12 +188,12 @@ def train(
     seeds = [seed or 0] if seed is None or isinstance(seed, int) else list(seed)
     if state is not None and seed is not None:
         _check_seeds(seed, state)
-    optimiser = optax.adam(1e-3) if optimiser is None else optimiser
+    optimizer = optax.adam(1e-3) if optimizer is None else optimizer
     _check(steps, meta_batch, seeds)
-    segment = make_segment(learner, tasks, optimiser, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
+    segment = make_segment(learner, tasks, optimizer, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
     data, validation_data = everywhere((tasks.data, validation_data), mesh)
     # A copy of the caller's state, because each segment is handed the buffers of the one before.
-    state = first_state(learner, optimiser, seeds) if state is None else jax.tree.map(jnp.copy, state)
+    state = first_state(learner, optimizer, seeds) if state is None else jax.tree.map(jnp.copy, state)
     state = everywhere(state, mesh)
     number, log, limit = int(state.step), [], 1  # the first call compiles
     while number < steps and not _stale(state, patience):

@@ -61,9 +61,9 @@
 
   // Contrast of text with what is behind it
   const brush = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
+  const rgba = (color) => {
     brush.clearRect(0, 0, 1, 1);
-    brush.fillStyle = colour;
+    brush.fillStyle = color;
     brush.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = brush.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
@@ -74,8 +74,8 @@
     for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
     return layers.reverse().reduce((back, layer) => over(layer, back), [255, 255, 255]);
   };
-  const light = (colour) => {
-    const [r, g, b] = colour.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+  const light = (color) => {
+    const [r, g, b] = color.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);

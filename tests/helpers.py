@@ -159,7 +159,7 @@ LEARNERS: dict[str, Case] = {
     "matching, full context": _of_classes(lambda: learners.matching(linear(), WAYS, full_context=4)),
     "embedding": _of_classes(lambda: learners.embedding(linear(), WAYS)),
     "spectral": _of_classes(lambda: learners.spectral(linear(), WAYS)),
-    "neighbour": _baseline(learners.neighbour, None, WAYS),
+    "neighbor": _baseline(learners.neighbor, None, WAYS),
     "finetune": _baseline(learners.finetune, WAYS, rules.maml(1.0)),
     "snail": _reader(learners.snail, longest=6),
     "metanet": _reader(learners.metanet, width=8),

@@ -35,7 +35,7 @@ def begun(folder: Path, rule: str, **options: Any) -> Path:
     options = {"tasks": "sinusoid", "hidden": (6,), "start": "he", "inner_lr": 0.02, "steps": 40} | options
     run = create_run(folder / rule, Experiment(rule, **options))
     built = run.build()
-    run.save(first_state(built.learner, built.optimiser, run.seeds))
+    run.save(first_state(built.learner, built.optimizer, run.seeds))
     run.restore_log(0)
     run.append(run.lines(Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)))
     return run.path

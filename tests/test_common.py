@@ -97,7 +97,7 @@ def test_chunked_and_sharded_gradients_equal_the_plain_ones(name, devices, chunk
 
 @pytest.mark.parametrize("name", ["mtnet_full", pytest.param("maml adam", marks=pytest.mark.slow)])
 @pytest.mark.slow
-def test_rematerialisation_changes_no_gradient(name):
+def test_rematerialization_changes_no_gradient(name):
     gradients = []
     for remat in (False, True):
         each, meta = made(name, steps=3, remat=remat)

@@ -358,10 +358,10 @@ def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
             io.BytesIO()
         )
     )
-    made = data.load(f"folder:{path}", "all", size=6, colour="grey")
+    made = data.load(f"folder:{path}", "all", size=6, color="gray")
     assert made.images.shape == (11, 6, 6, 1)
     assert said == [
-        f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in grey, "
+        f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in gray, "
         "cut to their middle square."
     ]
     assert sorted(int(value) for value in made.of("class01")[:, 0, 0, 0])[-2:] == [255, 255]  # clear is white paper

@@ -172,7 +172,7 @@ def test_the_commands_of_a_page_are_those_of_the_parser(page, monkeypatch):
             build(command.experiment)  # refuses unknown names, and options that do not apply
 
 
-def test_a_misspelt_option_is_seen():
+def test_a_misspelled_option_is_seen():
     with pytest.raises(fewstep.FewstepError, match="--stepps"):
         read(["train", "mtnet", "sinusoid", "--stepps", "3"])
 

@@ -70,7 +70,7 @@ def test_a_histogram_counts_colors_wherever_they_are():
     shuffled = jax.random.permutation(jax.random.key(0), x.reshape(64, 3)).reshape(1, 8, 8, 3)
     np.testing.assert_array_equal(color_histogram(x), color_histogram(shuffled))
     np.testing.assert_allclose(jnp.square(color_histogram(x)).sum(), 1, rtol=1e-5)
-    assert color_histogram(jnp.ones((2, 4, 4, 1))).shape == (2, 64)  # grey, the brightest included
+    assert color_histogram(jnp.ones((2, 4, 4, 1))).shape == (2, 64)  # gray, the brightest included
     corner = jnp.broadcast_to(jnp.asarray([1.0, 0.0, 0.3]), (1, 2, 2, 3))
     assert int(color_histogram(corner)[0].argmax()) == 3 + 4 * 0 + 16 * 1
 

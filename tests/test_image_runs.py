@@ -95,7 +95,7 @@ def test_the_split_stays_when_the_folder_grows(run, photos, capsys):
     assert open_run(run).experiment.classes == before
 
 
-def test_eval_tells_both_ways_of_normalising_and_takes_fewer_ways(run, capsys):
+def test_eval_tells_both_ways_of_normalizing_and_takes_fewer_ways(run, capsys):
     code, out, _ = output(
         capsys, "eval", run, "--ways", 2, "--inner-steps", 1, "--n-tasks", 4, "--split", "train", "--json"
     )
@@ -164,7 +164,7 @@ def test_adapting_to_pictures_names_their_classes(run, photos, tmp_path, capsys)
         ({"method": "mtnet", "hidden": (4,)}, "`hidden` does not apply"),
         ({"method": "mtnet", "order": 2}, "`order` does not apply"),
         ({"method": "mtnet", "full_context": True}, "`full_context` does not apply"),
-        ({"method": "mtnet", "colour": "grey"}, "`colour` does not apply"),
+        ({"method": "mtnet", "color": "gray"}, "`color` does not apply"),
         ({"method": "mtnet", "tasks": "sinusoid", "ways": 5}, "`ways` does not apply"),
         ({"method": "mtnet", "tasks": "omniglott"}, "Did you mean 'omniglot'"),
         ({"method": "prototype"}, "Did you mean 'prototypes'"),
@@ -229,14 +229,14 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     assert result["rows"][0]["steps"] >= 1
     assert "--budget 4s" in result["command"]
     # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
-    _trained_as(out / "cells", "neighbour")
+    _trained_as(out / "cells", "neighbor")
     # A third one was stopped: it is told as under way, with its curve and how to go on.
     _trained_as(out / "cells", "matching")
     (out / "cells" / "matching-1shot" / "judged.json").unlink()
-    code, told, err = output(capsys, *command, "--only", "neighbour-1shot", "--resume", "--budget", "4s")
+    code, told, err = output(capsys, *command, "--only", "neighbor-1shot", "--resume", "--budget", "4s")
     assert code == 0, err
     result = json.loads(told)
-    assert {row["method"] for row in result["rows"]} == {"prototypes", "neighbour"}
+    assert {row["method"] for row in result["rows"]} == {"prototypes", "neighbor"}
     (open_row,) = result["unfinished"]
     steps = result["rows"][0]["steps"]
     assert (open_row["cell"], open_row["step"], open_row["steps"]) == ("matching-1shot", steps, steps)

@@ -1,4 +1,4 @@
-"""Images: tasks of them, the convolution, the normalisations, conv4, and the learners without an inner gradient."""
+"""Images: tasks of them, the convolution, the normalizations, conv4, and the learners without an inner gradient."""
 
 import jax
 import jax.numpy as jnp
@@ -92,7 +92,7 @@ def test_dark_becomes_bright_when_inverted():
     np.testing.assert_allclose(a + b, 1.0, rtol=1e-6)
 
 
-def test_batches_of_all_classes_are_labelled_by_the_class():
+def test_batches_of_all_classes_are_labeled_by_the_class():
     some = tasks.all_classes(numbered(), 50)
     batch = some.sample(jax.tree.map(jnp.asarray, some.data), KEY).query
     np.testing.assert_array_equal(np.rint(255 * np.asarray(batch.x)[:, 0, 0, 0]) - 1, batch.y)
@@ -189,8 +189,8 @@ def test_conv4_refuses_what_does_not_fit():
 
 
 @pytest.mark.parametrize("norm", ["transductive", "support", "layer", "group"])
-def test_whose_statistics_normalise(norm):
-    """Only transductive lets a query change with its neighbours; only `support` carries something over."""
+def test_whose_statistics_normalize(norm):
+    """Only transductive lets a query change with its neighbors; only `support` carries something over."""
     each = fewstep.gradient_learner(tiny(norm=norm), rules.maml(0.1), losses.cross_entropy)
     meta, episode = shaken(each.init(KEY)), some_episode()
     adapted = jax.jit(lambda: each.adapt(meta, KEY, episode.support, 1))()
@@ -261,7 +261,7 @@ def test_the_metric_is_a_1x1_convolution():
         layer = params[f"conv_{n}"]
         x = conv(x, layer["kernel"], 2) + layer["bias"][None, None, None]
         x = conv(x, matrix[None, None], 1) if n == 1 else x
-        x, _ = networks.normalise(x, params[f"norm_{n}"], "transductive", weight, None)
+        x, _ = networks.normalize(x, params[f"norm_{n}"], "transductive", weight, None)
         x = jax.nn.relu(x)
     assert_close(ours, x.mean((1, 2)) @ params["dense"]["kernel"] + params["dense"]["bias"][None], 1e-4)
 
@@ -282,8 +282,8 @@ def test_prototypes_by_hand():
     each, episode = learners.prototypes(linear(), 3), some_episode()
     meta = each.init(KEY)
     f = lambda x: np.asarray(x).reshape(len(x), -1) @ np.asarray(meta["weights"]["w"])
-    centres = f(episode.support.x).reshape(3, 2, -1).mean(1)
-    far = ((f(episode.query.x)[:, None] - centres[None]) ** 2).sum(-1)
+    centers = f(episode.support.x).reshape(3, 2, -1).mean(1)
+    far = ((f(episode.query.x)[:, None] - centers[None]) ** 2).sum(-1)
     assert_close(each.predict(meta, each.adapt(meta, KEY, episode.support, 0), episode.query.x), -far, 1e-3)
 
 
@@ -337,14 +337,14 @@ def test_matching_by_hand():
     assert_close(jnp.exp(made), chance, 1e-4)
 
 
-def test_the_nearest_neighbour_is_found():
-    each, episode = LEARNERS["neighbour"].make(), some_episode(shots=1)
+def test_the_nearest_neighbor_is_found():
+    each, episode = LEARNERS["neighbor"].make(), some_episode(shots=1)
     meta = each.init(KEY)
     made = each.predict(meta, each.adapt(meta, KEY, episode.support, 0), episode.support.x)
     np.testing.assert_array_equal(made.argmax(1), episode.support.y)  # each is nearest to itself
 
 
-def test_finetuning_starts_without_favour_and_learns():
+def test_finetuning_starts_without_favor_and_learns():
     each, episode = LEARNERS["finetune"].make(), some_episode()
     meta = each.init(KEY)
     both = jax.jit(lambda: each.adapt(meta, KEY, episode.support, (0, 30)))()

@@ -25,7 +25,7 @@ from fewstep._kernels._hsic import best_bandwidth, hsic
 from fewstep._kernels._kernel import draw_waves, gaussian, random_features
 from fewstep._kernels._measure import (
     alignment,
-    centre,
+    center,
     linear_alignment,
     scatter_ratio,
     silhouette,
@@ -33,7 +33,7 @@ from fewstep._kernels._measure import (
 )
 from fewstep._kernels._spectral import matrix_of, residual, solve
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims, load, sets
-from fewstep.layerwise._checks import standardise
+from fewstep.layerwise._checks import standardize
 from fewstep.layerwise._embedding import embed
 from fewstep.layerwise._embedding import forward as embedded
 from fewstep.layerwise._rows import _drawn, block, cut, padded
@@ -76,20 +76,20 @@ class TestMathematics:
         labels, h = np.asarray(one_hot(y)), np.eye(30) - 1 / 30
         expected = np.trace(plain_kernel(x, 1.5) @ h @ labels @ labels.T @ h)
         for size in (30, 10, 1):
-            assert np.isclose(hsic(jnp.asarray(x), centre(jnp.asarray(labels)), jnp.asarray(1.5), size), expected)
+            assert np.isclose(hsic(jnp.asarray(x), center(jnp.asarray(labels)), jnp.asarray(1.5), size), expected)
 
     @pytest.mark.slow
-    def test_alignments_are_those_of_centred_matrices(self) -> None:
+    def test_alignments_are_those_of_centered_matrices(self) -> None:
         x, y = blobs(24)
         labels, h = np.asarray(one_hot(y)), np.eye(24) - 1 / 24
         kernel, of_labels = plain_kernel(x, 2.0), labels @ labels.T
         cosine = lambda a, b: np.sum(a * b) / np.linalg.norm(a) / np.linalg.norm(b)
         for size in (24, 8):
             found = alignment(lambda a, b: gaussian(a, b, jnp.asarray(2.0)), jnp.asarray(x), jnp.asarray(labels), size)
-            assert np.isclose(found.normalised, cosine(h @ kernel, h @ of_labels))
+            assert np.isclose(found.normalized, cosine(h @ kernel, h @ of_labels))
             assert np.isclose(found.cka, cosine(h @ kernel @ h, h @ of_labels @ h))
         found = linear_alignment(jnp.asarray(x), jnp.asarray(labels))
-        assert np.isclose(found.normalised, cosine(h @ x @ x.T, h @ of_labels))
+        assert np.isclose(found.normalized, cosine(h @ x @ x.T, h @ of_labels))
         assert np.isclose(found.cka, cosine(h @ x @ x.T @ h, h @ of_labels @ h))
 
     @pytest.mark.slow
@@ -103,7 +103,7 @@ class TestMathematics:
         assert np.isclose(silhouette(x, labels, 20), silhouette(more_x, more, 8))
         assert np.isclose(scatter_ratio(x, labels, 20), scatter_ratio(more_x, more, 8))
         assert np.isclose(trace_ratio(x, labels), trace_ratio(more_x, more))
-        assert np.isclose(best_bandwidth(x, centre(labels)), best_bandwidth(more_x, centre(more)))
+        assert np.isclose(best_bandwidth(x, center(labels)), best_bandwidth(more_x, center(more)))
 
     def test_silhouette_is_scikit_learns(self) -> None:
         x, y = blobs(40)
@@ -122,19 +122,19 @@ class TestMathematics:
 
     def test_balance_makes_classes_count_alike(self) -> None:
         y = np.repeat([0, 1], [30, 6])
-        plain, even = centre(one_hot(y)), centre(one_hot(y), balance=True)
+        plain, even = center(one_hot(y)), center(one_hot(y), balance=True)
         share = lambda labels, code: float(jnp.sum(labels[:, code] ** 2))
         assert np.isclose(share(plain, 0), share(plain, 1))
         assert share(even, 1) > 4 * share(even, 0)
-        again = centre(one_hot(np.arange(36) % 2), balance=True)
-        assert np.allclose(again, centre(one_hot(np.arange(36) % 2)))
+        again = center(one_hot(np.arange(36) % 2), balance=True)
+        assert np.allclose(again, center(one_hot(np.arange(36) % 2)))
 
     @pytest.mark.slow
     def test_the_bandwidth_is_the_best_of_all(self) -> None:
         x, y = blobs(50)
-        centred = centre(one_hot(y))
-        value = lambda sigma: float(hsic(jnp.asarray(x), centred, jnp.asarray(sigma), 50))
-        found = float(best_bandwidth(jnp.asarray(x), centred))
+        centered = center(one_hot(y))
+        value = lambda sigma: float(hsic(jnp.asarray(x), centered, jnp.asarray(sigma), 50))
+        found = float(best_bandwidth(jnp.asarray(x), centered))
         assert value(found) >= max(value(sigma) for sigma in np.geomspace(0.02, 50, 200)) * (1 - 1e-6)
 
     def test_random_features_are_the_kernel_in_the_mean(self) -> None:
@@ -145,38 +145,38 @@ class TestMathematics:
 
     def test_the_slope_of_hsic_is_the_matrix_of_the_spectral_method(self) -> None:
         x, y = blobs(30)
-        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(2.0)
+        x, centered, sigma = jnp.asarray(x), center(one_hot(y)), jnp.asarray(2.0)
         weight = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (4, 2)))[0]
-        slope = jax.grad(lambda w: hsic(x @ w, centred, sigma, 30))(weight)
-        matrix, value = matrix_of(x, centred, sigma, None, 10)(weight)
+        slope = jax.grad(lambda w: hsic(x @ w, centered, sigma, 30))(weight)
+        matrix, value = matrix_of(x, centered, sigma, None, 10)(weight)
         assert np.allclose(slope, -2 / sigma**2 * matrix @ weight)
-        assert np.isclose(value, hsic(x @ weight, centred, sigma, 30))
+        assert np.isclose(value, hsic(x @ weight, centered, sigma, 30))
 
     def test_random_features_stand_for_the_kernel_in_the_spectral_method(self) -> None:
         x, y = blobs(30)
-        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(3.0)
+        x, centered, sigma = jnp.asarray(x), center(one_hot(y)), jnp.asarray(3.0)
         weight = jnp.eye(4)[:, :2]
         waves = draw_waves(np.random.default_rng(0), 2, 8000, np.dtype("float64"))
-        exact, value = matrix_of(x, centred, sigma, None, 30)(weight)
-        rough, about = matrix_of(x, centred, sigma, waves, 15)(weight)
+        exact, value = matrix_of(x, centered, sigma, None, 30)(weight)
+        rough, about = matrix_of(x, centered, sigma, waves, 15)(weight)
         assert np.linalg.norm(rough - exact) < 0.1 * np.linalg.norm(exact)
         assert np.isclose(about, value, rtol=0.1)
         features = random_features(x @ weight, waves, sigma)
-        psi = (features @ features.T) * (centred @ centred.T)
+        psi = (features @ features.T) * (centered @ centered.T)
         direct = x.T @ (jnp.diag(jnp.sum(psi, 1)) - psi) @ x
         assert rough.dtype == x.dtype
         assert np.linalg.norm(rough - direct) < 1e-5 * np.linalg.norm(direct)  # of single precision, and no more
 
     def test_the_spectral_method_ends_at_its_fixed_point(self) -> None:
         x, y = blobs(60)
-        x, centred, sigma = jnp.asarray(x), centre(one_hot(y)), jnp.asarray(3.0)
-        found = solve(x, centred, sigma, jnp.asarray(2), None, 60)
+        x, centered, sigma = jnp.asarray(x), center(one_hot(y)), jnp.asarray(3.0)
+        found = solve(x, centered, sigma, jnp.asarray(2), None, 60)
         weight = found.weight[:, :2]
-        matrix, value = matrix_of(x, centred, sigma, None, 60)(weight)
+        matrix, value = matrix_of(x, centered, sigma, None, 60)(weight)
         assert float(residual(matrix, weight)) < 0.05
         assert np.allclose(weight.T @ weight, np.eye(2))
         others = np.random.default_rng(0).standard_normal((200, 4, 2))
-        assert all(value > hsic(x @ jnp.linalg.qr(other)[0], centred, sigma, 60) for other in others)
+        assert all(value > hsic(x @ jnp.linalg.qr(other)[0], centered, sigma, 60) for other in others)
 
     def test_the_closed_form_is_the_normed_mean_of_a_class_in_the_kernels_space(self) -> None:
         x, y = blobs(30)
@@ -193,7 +193,7 @@ class TestMathematics:
         for dtype in (np.float64, np.float32):
             labels, one = one_hot(np.arange(8) % 2).astype(dtype), jnp.asarray(1.0, dtype)
             found = alignment(lambda a, b, one=one: gaussian(a, b, one), jnp.ones((8, 2), dtype), labels, 8)
-            assert (float(found.normalised), float(found.cka)) == (0, 0)
+            assert (float(found.normalized), float(found.cka)) == (0, 0)
 
     def test_rows_are_cut_within_the_memory(self) -> None:
         whole = cut(1000, 1000, 500, 8)
@@ -388,7 +388,7 @@ class TestHardInput:
         assert np.allclose(tiny.transform(1e-13 * x), small(SpectralLayerClassifier).fit(x, y).transform(x))
         rounding = np.full((60, 1), 1e6) + 1e-9 * (np.arange(60) % 3 == 0)[:, None]
         assert np.ptp(rounding) > 0
-        assert standardise(rounding)[1] == 1
+        assert standardize(rounding)[1] == 1
 
     @both
     def test_a_rare_class_is_learned(self, kind: Any) -> None:

@@ -30,7 +30,7 @@ def wine(tmp_path_factory: Any) -> Path:
     x, y = load_wine(return_X_y=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["alcohol", "acid", "ash", "colour, deep", "cultivar"])
+        writer.writerow(["alcohol", "acid", "ash", "color, deep", "cultivar"])
         writer.writerows([[*row[[0, 1, 6]], row[9], "abc"[label]] for row, label in zip(x[::2], y[::2], strict=True)])
     return path
 
@@ -46,7 +46,7 @@ def model(wine: Path) -> Path:
 class TestCommandLine:
     def test_fit_tells_layers_and_held_out_accuracy(self, model: Path) -> None:
         told = json.loads((model / "fit.json").read_text())
-        assert told["columns"] == ["alcohol", "acid", "ash", "colour, deep"]
+        assert told["columns"] == ["alcohol", "acid", "ash", "color, deep"]
         assert len(told["layers"]) == 2
         assert len(told["cross_validation"]["folds"]) == 2
         assert told["cross_validation"]["mean"] > 0.8
@@ -56,7 +56,7 @@ class TestCommandLine:
             rows = list(csv.DictReader(file))
         mixed = tmp_path / "mixed.csv"
         with mixed.open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["ash", "more", "colour, deep", "acid", "alcohol"], extrasaction="ignore")
+            writer = csv.DictWriter(file, ["ash", "more", "color, deep", "acid", "alcohol"], extrasaction="ignore")
             writer.writeheader()
             writer.writerows([{**row, "more": "text"} for row in rows])
         code, out, _ = output(capsys, "layerwise", "predict", str(model), str(mixed))

@@ -1,4 +1,4 @@
-"""The inner loop: optimisers inside, other losses, memory, state, and what it refuses."""
+"""The inner loop: optimizers inside, other losses, memory, state, and what it refuses."""
 
 import jax
 import jax.numpy as jnp
@@ -34,14 +34,14 @@ def test_adam_inside_gives_finite_meta_gradients_also_for_zero_gradients(inner, 
 def test_without_the_guard_adam_would_give_nan():
     """The reason for the guard: optax alone, on the same task."""
     network = networks.mlp(hidden=(4,), std=0.0)
-    bare = fewstep.link("bare", fewstep.Stage.OPTIMISE, update=lambda layers, meta, key: optax.adam(0.01))
+    bare = fewstep.link("bare", fewstep.Stage.OPTIMIZE, update=lambda layers, meta, key: optax.adam(0.01))
     gradient = jax.grad(learner(bare, network).loss)(learner(bare, network).init(KEY), KEY, episode())
     assert not all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
 @pytest.mark.slow
 def test_momentum_keeps_the_slope_where_gradients_are_zero():
-    """The guard must not touch optimisers that have a derivative there."""
+    """The guard must not touch optimizers that have a derivative there."""
     x64 = jax.enable_x64(True)
     with x64:
         network = networks.mlp(hidden=(4,), std=0.0)
@@ -49,7 +49,7 @@ def test_momentum_keeps_the_slope_where_gradients_are_zero():
             learner(rule, network, steps=2)
             for rule in (
                 rules.maml(optax.sgd(0.1, momentum=0.9)),
-                fewstep.link("bare", fewstep.Stage.OPTIMISE, update=lambda *_: optax.sgd(0.1, momentum=0.9)),
+                fewstep.link("bare", fewstep.Stage.OPTIMIZE, update=lambda *_: optax.sgd(0.1, momentum=0.9)),
             )
         )
         meta = guarded.init(KEY)
@@ -78,7 +78,7 @@ def test_inner_loss_may_differ_and_may_see_the_meta_parameters():
 
 
 @pytest.mark.slow
-def test_rematerialisation_bounds_what_inner_steps_cost():
+def test_rematerialization_bounds_what_inner_steps_cost():
     """With many points and few weights the activations are what memory goes to; remat stops their growth."""
 
     def megabytes(steps, remat):
@@ -88,17 +88,17 @@ def test_rematerialisation_bounds_what_inner_steps_cost():
         compiled = jax.jit(jax.grad(each.loss)).lower(meta, KEY, task).compile()
         return compiled.memory_analysis().temp_size_in_bytes / 1e6
 
-    plain, rematerialised = (megabytes(40, remat) - megabytes(10, remat) for remat in (False, True))
-    assert rematerialised < 0.1 * plain
+    plain, rematerialized = (megabytes(40, remat) - megabytes(10, remat) for remat in (False, True))
+    assert rematerialized < 0.1 * plain
 
 
 def test_state_carries_the_statistics_of_the_support_to_the_query():
-    """A network that centres by its support: the query's own rows must not change each other's prediction."""
+    """A network that centers by its support: the query's own rows must not change each other's prediction."""
     inner = tanh_mlp()
 
     def apply(params, state, x, weight):
-        centre = (x * weight[:, None]).sum(axis=0) / weight.sum() if isinstance(state, tuple) else state
-        return inner.apply(params, (), x - centre[None], weight)[0], centre
+        center = (x * weight[:, None]).sum(axis=0) / weight.sum() if isinstance(state, tuple) else state
+        return inner.apply(params, (), x - center[None], weight)[0], center
 
     each = learner(rules.maml(0.1), inner._replace(apply=apply))
     meta, task = each.init(KEY), episode()
@@ -237,7 +237,7 @@ def test_masks_beside_weights_of_16_bits(name, dtype):
     updates, _ = optimizer.update(flat, optimizer.init(flat), flat)
     adapted = jax.eval_shape(lambda: each.adapt(meta, KEY, cast(episode().support), 2).fast)
     assert {leaf.dtype for leaf in (*updates.values(), *adapted.values())} == {jnp.dtype(dtype)}
-    trained = fewstep.train(each, fewstep.tasks.sinusoid(), steps=3, optimiser=optax.sgd(1e-3))
+    trained = fewstep.train(each, fewstep.tasks.sinusoid(), steps=3, optimizer=optax.sgd(1e-3))
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trained.meta))
 
 

@@ -65,7 +65,7 @@ OF_CLASSES = {
     "matching, full context": lambda: learners.matching(features(), WAYS, full_context=4),
     "embedding": lambda: learners.embedding(features(), WAYS),
     "spectral": lambda: learners.spectral(features(), WAYS),
-    "neighbour": lambda: learners.neighbour(classifier(7), classifier(4), WAYS),
+    "neighbor": lambda: learners.neighbor(classifier(7), classifier(4), WAYS),
     "finetune": lambda: learners.finetune(deep(7), deep(WAYS), rules.maml(0.5)),
     **{name: reader(name) for name in learners.READERS},
 }

@@ -225,7 +225,7 @@ def best(page):
     return page.inner_text("#verdict strong")
 
 
-def test_characters_drawn_with_the_mouse_are_recognised(browse):
+def test_characters_drawn_with_the_mouse_are_recognized(browse):
     page, rng = browse("characters"), np.random.default_rng(0)
     assert page.locator("#pads .pad").count() == 5
     for number, shape in enumerate(SHAPES, 1):

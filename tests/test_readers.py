@@ -68,7 +68,7 @@ class TestReaders:
     def test_it_learns(self, name: str) -> None:
         """A few hundred steps on constants: reading y off the support is all there is to learn."""
         learner, flat = _of_curves(name), tasks.polynomial(3, 5, order=0)
-        optimiser = optax.adam(3e-3)
+        optimizer = optax.adam(3e-3)
 
         def step(carry: Any, key: Any) -> Any:
             meta, memory = carry
@@ -76,12 +76,12 @@ class TestReaders:
             value, slopes = jax.value_and_grad(
                 lambda m: jnp.mean(jax.vmap(each, (None, 0))(m, jax.random.split(key, 8)))
             )(meta)
-            updates, memory = optimiser.update(slopes, memory, meta)
+            updates, memory = optimizer.update(slopes, memory, meta)
             return (optax.apply_updates(meta, updates), memory), value
 
         meta = learner.init(jax.random.key(0))
         keys = jax.random.split(jax.random.key(2), 400)
-        _, values = jax.jit(lambda m: jax.lax.scan(step, (m, optimiser.init(m)), keys))(meta)
+        _, values = jax.jit(lambda m: jax.lax.scan(step, (m, optimizer.init(m)), keys))(meta)
         share = {"metanet": 0.7}.get(name, 0.2)  # it sees sizes through logarithms of gradients, and is slow to begin
         assert float(values[-20:].mean()) < share * float(values[:20].mean())
 

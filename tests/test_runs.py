@@ -215,7 +215,7 @@ def test_folders_that_cannot_be_made_are_named(tmp_path, where):
 
 
 def test_a_loss_that_is_not_finite_names_the_last_good_checkpoint(tmp_path):
-    wild = dataclasses.replace(SMALL, outer_optimiser="sgd", outer_lr=1e15, steps=400)
+    wild = dataclasses.replace(SMALL, outer_optimizer="sgd", outer_lr=1e15, steps=400)
     with pytest.raises(FewstepError, match=r"no longer finite at step \d+.*No checkpoint had been written yet"):
         train_run(create_run(tmp_path / "y", wild))
     with pytest.raises(FewstepError, match=r"no longer finite at step \d+.*last good checkpoint is that of step \d+"):
@@ -227,7 +227,7 @@ def test_a_seed_that_diverges_alone_is_said_and_the_others_go_on(tmp_path):
     several = dataclasses.replace(SMALL, seeds=3, steps=8)
     run = create_run(tmp_path / "x", several)
     built = run.build()
-    state = first_state(built.learner, built.optimiser, run.seeds)
+    state = first_state(built.learner, built.optimizer, run.seeds)
     broken = jax.tree.map(lambda leaf: leaf.at[1].set(np.nan), state.meta)
     run.save(state._replace(meta=broken))
     said = []
@@ -284,7 +284,7 @@ def test_adapting_a_loaded_run(finished):
         ("meta-sgd", "rates"),
         ("anil+metric", "choice+metric+sgd"),
         ("fomaml", "sgd"),
-        ("reptile", "optimiser"),
+        ("reptile", "optimizer"),
     ],
 )
 def test_methods_are_spelt_as_chains(method, links):
@@ -323,7 +323,7 @@ def test_options_that_are_wrong_or_do_not_apply_are_refused(change, words):
         {"method": "fomaml", "clip_value": 0.1, "schedule": "linear"},
         pytest.param({"method": "reptile", "clip_norm": 0.1}, marks=pytest.mark.slow),
         pytest.param(
-            {"method": "mtnet+rates", "inner_optimiser": "adam", "remat": True, "inner_steps": 3},
+            {"method": "mtnet+rates", "inner_optimizer": "adam", "remat": True, "inner_steps": 3},
             marks=pytest.mark.slow,
         ),
         {"devices": 2, "chunk": 1},
@@ -338,7 +338,7 @@ def test_experiments_survive_json():
     one = dataclasses.replace(SMALL, amplitude=(1.0, 2.0), seeds=3)
     assert Experiment.from_json(one.to_json()) == one
     with pytest.raises(FewstepError, match="does not know"):
-        Experiment.from_json('{"method": "maml", "tasks": "sinusoid", "odour": 3}')
+        Experiment.from_json('{"method": "maml", "tasks": "sinusoid", "odor": 3}')
 
 
 def test_the_layout_follows_the_size_of_a_task():

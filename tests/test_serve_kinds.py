@@ -56,7 +56,7 @@ def stroke(kind: int, shift: int = 0, size: int = 105, mode: str = "L") -> bytes
     return file.getvalue()
 
 
-def test_characters_are_recognised_from_one_example_each(url):
+def test_characters_are_recognized_from_one_example_each(url):
     with Client(url, seconds=150) as client:
         made = client.adapt(SHIPPED, images=[stroke(kind) for kind in range(5)], labels=list("abcde"))
         assert made["classes"] == ["a", "b", "c", "d", "e"]
@@ -174,7 +174,7 @@ def test_the_images_of_a_task_are_loaded_once_whatever_the_shots(tmp_path, monke
         for turn in range(6):
             (tmp_path / "images" / f"c{number:02d}" / f"{turn}.png").write_bytes(stroke(number % 5, turn, 20 + number))
     options = {"tasks": f"folder:{tmp_path / 'images'}", "ways": 2, "shots": 1, "filters": 2, "image_size": 16,
-               "colour": "grey", "hidden": None, "start": None, "inner_lr": None}  # fmt: skip
+               "color": "gray", "hidden": None, "start": None, "inner_lr": None}  # fmt: skip
     (served,) = load_models([begun(tmp_path, "maml", **options)], Limits(points=8)).values()
     loads, drawer, known = [], Drawer(), problem.data.load
     monkeypatch.setattr(problem.data, "load", lambda *given, **more: loads.append(given) or known(*given, **more))
@@ -196,7 +196,7 @@ def test_the_images_of_a_task_are_loaded_once_whatever_the_shots(tmp_path, monke
 
 @needs_omniglot
 @pytest.mark.slow
-def test_a_random_episode_is_recognised(url, monkeypatch):
+def test_a_random_episode_is_recognized(url, monkeypatch):
     monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
     right = 0
     with Client(url, seconds=150) as client:

@@ -74,7 +74,7 @@ BAD = {
     '{"support": {"x": [[1]], "y": [[1]]}, "samples": 4}': (422, "too_many_samples"),
     '{"support": {"x": [[1]], "y": [[1]]}, "pace": 11}': (422, "bad_request"),
     '{"support": {"x": [[1]], "y": [[1]]}, "seed": 4294967296}': (422, "bad_request"),
-    '{"support": {"x": [[1]], "y": [[1]]}, "colour": 1}': (422, "bad_request"),
+    '{"support": {"x": [[1]], "y": [[1]]}, "color": 1}': (422, "bad_request"),
     '{"support": {"images": ["file:///etc/passwd"], "labels": ["a"]}}': (422, "does_not_apply"),
     '{"support": {"columns": {"a": [1]}}}': (422, "does_not_apply"),
     json.dumps({"support": {"x": [[1]] * 9, "y": [[1]] * 9}}): (422, "too_many_points"),

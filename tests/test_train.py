@@ -49,9 +49,9 @@ def test_several_seeds_together_are_each_alone():
 @pytest.mark.slow
 def test_devices_do_not_change_what_is_learned(chunk):
     """Five tasks on three devices: the last is filled up with a task of weight 0."""
-    each, optimiser = small(), optax.sgd(0.01)
+    each, optimizer = small(), optax.sgd(0.01)
     mesh = Mesh(np.asarray(jax.devices()[:3]), ("tasks",))
-    options = {"steps": 10, "meta_batch": 5, "optimiser": optimiser}
+    options = {"steps": 10, "meta_batch": 5, "optimizer": optimizer}
     spread = fewstep.train(each, SINE, mesh=mesh, chunk=chunk, **options)
     plain = fewstep.train(each, SINE, **options)
     assert_close(plain.meta, jax.device_get(one_seed(spread.state.meta)), 1e-4)
@@ -68,9 +68,9 @@ def test_thousands_of_steps_on_several_devices():
 
 
 def test_one_program_serves_every_number_of_steps():
-    each, optimiser = small(), optax.adam(1e-3)
-    segment = make_segment(each, SINE, optimiser, meta_batch=2)
-    state = first_state(each, optimiser, [0])
+    each, optimizer = small(), optax.adam(1e-3)
+    segment = make_segment(each, SINE, optimizer, meta_batch=2)
+    state = first_state(each, optimizer, [0])
     for count in (1, 5, 17):
         state, _ = segment(state, SINE.data, count)
     assert segment._cache_size() == 1
@@ -97,7 +97,7 @@ def test_log_rows_are_means_over_their_steps():
 def test_a_loss_that_is_not_finite_stops_with_the_step():
     wild = small(rules.maml(0.01))
     with pytest.raises(NotFinite, match=r"no longer finite at step \d+.*smaller") as caught:
-        fewstep.train(wild, SINE, steps=500, optimiser=optax.sgd(1e12))
+        fewstep.train(wild, SINE, steps=500, optimizer=optax.sgd(1e12))
     assert 0 < caught.value.step < 500
 
 
@@ -144,7 +144,7 @@ def test_validation_keeps_the_best_and_patience_stops():
     each = small(rules.maml(0.01))
     judge = fewstep.make_validate(each, SINE, losses.squared_error, n_tasks=20, inner_steps=1, seed=0)
     growing = optax.sgd(lambda count: jnp.where(count < 30, 0.02, -0.02))  # learns for 30 steps, then unlearns
-    options = {"validate": judge, "validation_data": SINE.data, "validate_every": 10, "optimiser": growing}
+    options = {"validate": judge, "validation_data": SINE.data, "validate_every": 10, "optimizer": growing}
     trained = fewstep.train(each, SINE, steps=500, patience=3, **options)
     scores = {row.step: row.validation[0] for row in trained.log if row.validation}
     best = trained.state.best
@@ -174,8 +174,8 @@ def test_validation_tasks_are_fixed():
 @pytest.mark.slow
 def test_every_outer_gradient_learns(outer):
     each = learner(rules.maml(0.02), tanh_mlp((20,)))
-    optimiser = optax.sgd(0.3) if outer not in (fewstep.unrolled, fewstep.first_order) else optax.adam(3e-3)
-    trained = fewstep.train(each, SINE, steps=600, meta_batch=5, outer=outer, optimiser=optimiser)
+    optimizer = optax.sgd(0.3) if outer not in (fewstep.unrolled, fewstep.first_order) else optax.adam(3e-3)
+    trained = fewstep.train(each, SINE, steps=600, meta_batch=5, outer=outer, optimizer=optimizer)
     before, after = (
         fewstep.evaluate(each, meta, SINE, losses.squared_error, steps=(3,), n_tasks=100)[0].mean
         for meta in (each.init(jax.random.key(0)), trained.meta)

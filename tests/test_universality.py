@@ -19,7 +19,7 @@ from fewstep import Batch, FewstepError, gradient_learner
 from fewstep._network import Network
 from fewstep.reproduce.universality import Scale, _figures
 from fewstep.rules import maml
-from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbour, ridge, target_of
+from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbor, ridge, target_of
 from fewstep.universality._network import through
 from fewstep.universality.losses import which_carry
 from tests.helpers import assert_close, output
@@ -199,12 +199,12 @@ def _after_a_step_of_the_offset(plan: Plan, y: float) -> float:
 
 class TestTheLearner:
     @pytest.mark.parametrize("plan", SOME)
-    def test_at_the_centres_it_is_the_target(self, plan: Plan) -> None:
-        """At the bins' centres nothing is lost but what lies between two knots of y: those are hit here."""
+    def test_at_the_centers_it_is_the_target(self, plan: Plan) -> None:
+        """At the bins' centers nothing is lost but what lies between two knots of y: those are hit here."""
         built, knots = construct(_any, plan, knots=5), 5
         random = np.random.default_rng(0)
         for _ in range(4):
-            x = plan.centres()[random.permutation(plan.J)[: plan.examples]]
+            x = plan.centers()[random.permutation(plan.J)[: plan.examples]]
             if plan.labels == "numbers":
                 low, high = (np.array(side) for side in zip(*plan.y_box, strict=True))
                 y = low + (high - low) * random.integers(knots, size=(plan.examples, plan.outputs)) / (knots - 1)
@@ -212,8 +212,8 @@ class TestTheLearner:
                 drawn = random.integers(plan.classes, size=plan.examples)
                 y = drawn if plan.labels == "classes" else np.eye(plan.classes)[drawn]
             if plan.labels == "one-hot":
-                x = plan.centres()[random.integers(plan.J, size=plan.examples)]  # bins may be shared
-            asked = plan.centres(query=True)
+                x = plan.centers()[random.integers(plan.J, size=plan.examples)]  # bins may be shared
+            asked = plan.centers(query=True)
             told = np.stack([np.asarray(_any(jnp.asarray(x), jnp.asarray(y), jnp.asarray(s))) for s in asked])
             assert_close(built.learn(x, y, asked), told, 1e-9)
 
@@ -223,8 +223,8 @@ class TestTheLearner:
         assert found[1] < 0.7 * found[0]
         assert found[2] < 0.7 * found[1]
 
-    def test_nearest_neighbour_with_two_examples(self) -> None:
-        built = construct(nearest_neighbour, Plan(bins=8, examples=2))
+    def test_nearest_neighbor_with_two_examples(self) -> None:
+        built = construct(nearest_neighbor, Plan(bins=8, examples=2))
         answers = built.learn([[-0.8], [0.7]], [[0.25], [-0.5]], [[-1.0], [-0.3], [0.4], [1.0]])
         assert_close(answers[:, 0], [0.25, 0.25, -0.5, -0.5], 1e-9)
 
@@ -335,23 +335,23 @@ class TestMistakes:
         ],
     )
     def test_examples(self, x: Any, y: Any, said: str) -> None:
-        built = construct(nearest_neighbour, Plan(bins=2, examples=2))
+        built = construct(nearest_neighbor, Plan(bins=2, examples=2))
         with pytest.raises(FewstepError, match=said):
             built.learn(x, y, [[0.0]])
 
     def test_questions_and_labels(self) -> None:
-        built = construct(nearest_neighbour, Plan(bins=2, examples=2))
+        built = construct(nearest_neighbor, Plan(bins=2, examples=2))
         for asked, said in (([[3.0]], "x_star is \\[3.0\\]"), ([[np.nan]], "x_star is"), ([0.5], "x_star has shape")):
             with pytest.raises(FewstepError, match=said):
                 built.learn([[0.5], [-0.5]], [[0.5], [0.5]], asked)
         for name, y in (("counts", np.full((4, 3), 0.5)), ("classes", np.array([0, 7]))):
             plan = PLANS[name]
             with pytest.raises(FewstepError, match="labels of 3 classes"):
-                construct(_any, plan).learn(plan.centres()[np.arange(plan.examples) % plan.J], y, plan.centres())
+                construct(_any, plan).learn(plan.centers()[np.arange(plan.examples) % plan.J], y, plan.centers())
 
     def test_a_table_that_is_too_large(self) -> None:
         with pytest.raises(FewstepError, match="readout='mlp'"):
-            construct(nearest_neighbour, Plan(bins=8, examples=5))
+            construct(nearest_neighbor, Plan(bins=8, examples=5))
 
     def test_names_and_files_of_targets(self, tmp_path: Path) -> None:
         (tmp_path / "mine.py").write_text("def twice(x, y, x_star):\n    return 2 * y[0]\nnumber = 3\n")
@@ -382,7 +382,7 @@ class TestCommand:
     @pytest.mark.slow
     def test_more_examples(self, tmp_path: Path, capsys: Any) -> None:
         """Each has a bin of its own, in the series of bins and in the pictures too."""
-        args = ("--quick", "--examples", "4", "--target", "nearest-neighbour", "--json", "--out", str(tmp_path / "out"))
+        args = ("--quick", "--examples", "4", "--target", "nearest-neighbor", "--json", "--out", str(tmp_path / "out"))
         code, shown, error = output(capsys, "reproduce", "universality", *args)
         assert code == 0, error
         result = json.loads(shown)

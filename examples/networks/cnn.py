@@ -9,7 +9,7 @@ from fewstep.interop import linen
 
 
 class Cnn(nn.Module):
-    """Three convolutions, each halving the image; normalised over each image, so that no batch is needed."""
+    """Three convolutions, each halving the image; normalized over each image, so that no batch is needed."""
 
     outputs: int
 

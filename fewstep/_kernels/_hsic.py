@@ -2,8 +2,8 @@ r"""The dependence of a kernel on the labels, and the bandwidth that makes most 
 
     HSIC = sum_ij Gamma_ij k(r_i, r_j),        Gamma = H Y Y^T H,   H = I - 1 1^T / n
 
-With the labels one-hot and centred, Yc = H Y, Gamma is Yc Yc^T: it is never made. A row of zeros in Yc adds nothing, so
-that rows can be padded.
+With the labels one-hot and centered, Yc = H Y, Gamma is Yc Yc^T: it is never made. A row of zeros in Yc adds nothing,
+so rows can be padded.
 
 Reference: Gretton, Bousquet, Smola & Schoelkopf, Measuring Statistical Dependence with Hilbert-Schmidt Norms, ALT 2005.
 """
@@ -22,23 +22,23 @@ _GOLDEN = (5**0.5 - 1) / 2
 Labels = Float[Held, "rows classes"]
 
 
-def hsic(x: Rows, centred: Labels, sigma: Float[Held, ""], size: int) -> Float[Array, ""]:
+def hsic(x: Rows, centered: Labels, sigma: Float[Held, ""], size: int) -> Float[Array, ""]:
     """The dependence, as the sum it is; blocks of `size` rows at a time."""
 
     def part(block: Array, labels: Array) -> Array:
-        return jnp.sum(gaussian(block, x, sigma) * (labels @ centred.T))
+        return jnp.sum(gaussian(block, x, sigma) * (labels @ centered.T))
 
-    return over_blocks(part, (x, centred), size)
+    return over_blocks(part, (x, centered), size)
 
 
-def best_bandwidth(x: Rows, centred: Labels) -> Float[Array, ""]:
+def best_bandwidth(x: Rows, centered: Labels) -> Float[Array, ""]:
     """The bandwidth of the largest dependence: the best of a grid around the mean distance, then refined.
 
     The authors' code starts a local search at the median; a grid does not stay at a local best.
     """
     apart = squared_distances(x, x)
-    weight = centred @ centred.T
-    here = jnp.any(centred != 0, axis=1).astype(x.dtype)
+    weight = centered @ centered.T
+    here = jnp.any(centered != 0, axis=1).astype(x.dtype)
     mean = jnp.sqrt(here @ apart @ here) / jnp.maximum(jnp.sum(here), 1)
     value = lambda log: jnp.sum(weight * jnp.exp(-apart / (2 * jnp.exp(2 * log))))
     grid = jnp.log(jnp.maximum(mean, 1e-6)) + jnp.linspace(jnp.log(1e-3), jnp.log(10.0), _GRID)

@@ -1,6 +1,6 @@
 r"""What a layer has reached: alignment with the labels, silhouette, scatter.
 
-    H* = <A, B> / (|A| |B|),   A = H K,   B = H Y Y^T        (the authors': centred on one side)
+    H* = <A, B> / (|A| |B|),   A = H K,   B = H Y Y^T        (the authors': centered on one side)
     CKA: the same with A = H K H and B = H Y Y^T H
 
 All from sums over blocks of rows; rows without a label (zeros in Y) count for nothing.
@@ -20,14 +20,14 @@ from fewstep._kernels._kernel import Rows, above_zero, map_blocks, over_blocks, 
 class Alignment(NamedTuple):
     """How alike a kernel and that of the labels are: 1 is best."""
 
-    normalised: Float[Array, ""]
+    normalized: Float[Array, ""]
     cka: Float[Array, ""]
 
 
 def alignment(kernel: Callable[[Rows, Rows], Array], x: Rows, labels: Labels, size: int) -> Alignment:
     """Both alignments of `kernel(rows, others)` with the one-hot labels, by blocks of `size` rows."""
     here = jnp.sum(labels, 1)
-    centred = centre(labels)
+    centered = center(labels)
 
     def part(rows: Array, own: Array, mine: Array) -> tuple[Array, ...]:
         block = kernel(rows, x) * own[:, None] * here[None]
@@ -38,11 +38,11 @@ def alignment(kernel: Callable[[Rows, Rows], Array], x: Rows, labels: Labels, si
             jnp.sum(sums**2),
             jnp.sum(sums),
             jnp.sum(mine * seen),
-            jnp.sum(mine * (block @ centred)),
+            jnp.sum(mine * (block @ centered)),
         )
 
-    squares, of_sums, total, crossed, both = over_blocks(part, (x, here, centred), size)
-    count, inner, outer = jnp.sum(here), centred.T @ centred, labels.T @ labels
+    squares, of_sums, total, crossed, both = over_blocks(part, (x, here, centered), size)
+    count, inner, outer = jnp.sum(here), centered.T @ centered, labels.T @ labels
     one_sided = (squares - of_sums / count) * jnp.sum(inner * outer)
     two_sided = (squares - 2 * of_sums / count + (total / count) ** 2) * jnp.sum(inner * inner)
     most = squares * jnp.sum(outer**2)
@@ -58,11 +58,11 @@ def _cosine(product: Array, squares: Array, most: Array) -> Array:
 def linear_alignment(features: Rows, labels: Labels) -> Alignment:
     """Both alignments of the kernel that the products of the features are; nothing of n x n is made."""
     here = jnp.sum(labels, 1, keepdims=True)
-    own, centred = features * here, centre(labels)
+    own, centered = features * here, center(labels)
     sums = jnp.sum(own, 0)
-    plain, inner, outer = own.T @ own, centred.T @ centred, labels.T @ labels
+    plain, inner, outer = own.T @ own, centered.T @ centered, labels.T @ labels
     between = plain - sums[:, None] * sums[None] / jnp.sum(here)
-    crossed, both = jnp.sum((own.T @ centred) * (own.T @ labels)), jnp.sum((own.T @ centred) ** 2)
+    crossed, both = jnp.sum((own.T @ centered) * (own.T @ labels)), jnp.sum((own.T @ centered) ** 2)
     most = jnp.sum(plain**2) * jnp.sum(outer**2)
     one_sided, two_sided = jnp.sum(plain * between) * jnp.sum(inner * outer), jnp.sum(between**2) * jnp.sum(inner**2)
     return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
@@ -73,12 +73,12 @@ def one_hot(codes: np.ndarray) -> Labels:
     return np.eye(int(codes.max()) + 1)[codes]
 
 
-def centre(labels: Labels, *, balance: bool = False) -> Labels:
+def center(labels: Labels, *, balance: bool = False) -> Labels:
     """One-hot labels less their mean; rows without a label stay zero. `balance`: all classes count alike."""
     here = jnp.sum(labels, 1, keepdims=True)
     counts = jnp.sum(labels, 0)
-    centred = (labels - counts[None] / jnp.sum(here)) * here
-    return centred * jnp.sqrt(jnp.mean(counts) / jnp.maximum(counts, 1))[None] if balance else centred
+    centered = (labels - counts[None] / jnp.sum(here)) * here
+    return centered * jnp.sqrt(jnp.mean(counts) / jnp.maximum(counts, 1))[None] if balance else centered
 
 
 def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:

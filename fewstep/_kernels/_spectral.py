@@ -1,6 +1,6 @@
 r"""The spectral layer, W*: the Iterative Spectral Method.
 
-    maximise  sum_ij Gamma_ij k(W^T r_i, W^T r_j)   over W with orthonormal columns
+    maximize  sum_ij Gamma_ij k(W^T r_i, W^T r_j)   over W with orthonormal columns
 
 The gradient vanishes where the columns of W are eigenvectors of
 
@@ -47,11 +47,11 @@ class _Best(NamedTuple):
 
 
 def solve(
-    x: Rows, centred: Labels, sigma: Float[Array, ""], width: Int[Array, ""], waves: Waves | None, size: int
+    x: Rows, centered: Labels, sigma: Float[Array, ""], width: Int[Array, ""], waves: Waves | None, size: int
 ) -> Found:
     """The weight of a layer. `waves`: random features instead of the kernel; `size`: the rows of a block."""
     used = jnp.arange(x.shape[1]) < width
-    matrix = matrix_of(x, centred, sigma, waves, size)
+    matrix = matrix_of(x, centered, sigma, waves, size)
 
     def going(state: tuple[Found, _Best]) -> Array:
         found, best = state
@@ -65,16 +65,16 @@ def solve(
         change = jnp.linalg.norm(values - found.values) / above_zero(jnp.linalg.norm(found.values))
         return Found(weight, values, found.rounds + 1, change), _better(best, found.weight, dependence)
 
-    values, weight = _smallest(_first(x, centred), used)
+    values, weight = _smallest(_first(x, centered), used)
     first = Found(weight, values, jnp.asarray(0), jnp.asarray(jnp.inf, x.dtype))
     found, best = jax.lax.while_loop(going, again, (first, _Best(weight, -first.change, jnp.asarray(0))))
     return found._replace(weight=jnp.where(found.change < TOLERANCE, found.weight, best.weight))
 
 
-def _first(x: Rows, centred: Labels) -> Matrix:
+def _first(x: Rows, centered: Labels) -> Matrix:
     """Phi for a kernel of ones: Psi = Gamma, whose rows sum to 0. It has no more directions than classes; a little of
     the scatter of all rows chooses the others, where else rounding would."""
-    sums, scatter = x.T @ centred, x.T @ x
+    sums, scatter = x.T @ centered, x.T @ x
     little = 1e-6 * jnp.sum(sums**2) / above_zero(jnp.trace(scatter))
     return jnp.asarray(-(sums @ sums.T) - little * scatter)
 
@@ -89,12 +89,12 @@ def _better(best: _Best, weight: Matrix, dependence: Array) -> _Best:
 
 
 def matrix_of(
-    x: Rows, centred: Labels, sigma: Float[Held, ""], waves: Waves | None, size: int
+    x: Rows, centered: Labels, sigma: Float[Held, ""], waves: Waves | None, size: int
 ) -> Callable[[Weight], tuple[Matrix, Float[Array, ""]]]:
     """Phi and the dependence as a function of the weight."""
     if waves is None:
-        return partial(_exact, x, centred, sigma, size)
-    return partial(_rough, x, centred, sigma, waves, size)
+        return partial(_exact, x, centered, sigma, size)
+    return partial(_rough, x, centered, sigma, waves, size)
 
 
 def _smallest(matrix: Matrix, used: Array) -> tuple[Array, Array]:
@@ -107,19 +107,19 @@ def _smallest(matrix: Matrix, used: Array) -> tuple[Array, Array]:
     return jnp.where(used, values, 0), jnp.where(used[None], vectors, 0)
 
 
-def _exact(x: Rows, centred: Labels, sigma: Held, size: int, weight: Weight) -> tuple[Matrix, Array]:
+def _exact(x: Rows, centered: Labels, sigma: Held, size: int, weight: Weight) -> tuple[Matrix, Array]:
     """With the kernel itself, by blocks of its rows."""
     projected = x @ weight
 
     def part(rows: Array, seen: Array, labels: Array) -> tuple[Array, Array]:
-        psi = gaussian(seen, projected, sigma) * (labels @ centred.T)
+        psi = gaussian(seen, projected, sigma) * (labels @ centered.T)
         sums = jnp.sum(psi, 1)
         return rows.T @ (sums[:, None] * rows - psi @ x), jnp.sum(sums)
 
-    return over_blocks(part, (x, projected, centred), size)
+    return over_blocks(part, (x, projected, centered), size)
 
 
-def _rough(x: Rows, centred: Labels, sigma: Held, waves: Waves, size: int, weight: Weight) -> tuple[Matrix, Array]:
+def _rough(x: Rows, centered: Labels, sigma: Held, waves: Waves, size: int, weight: Weight) -> tuple[Matrix, Array]:
     """With random features f: Psi = Z Z^T, where the row i of Z is the product of all labels and features of i.
 
     A block is taken in single precision, whose rounding is far below the error of the features, and twice as fast;
@@ -129,7 +129,7 @@ def _rough(x: Rows, centred: Labels, sigma: Held, waves: Waves, size: int, weigh
     waves, sigma, projected = single(waves), single(sigma), single(x @ weight)
     features = lambda seen: random_features(seen, waves, sigma)
     sums = over_blocks(
-        lambda seen, labels: (features(seen).T @ labels).astype(given), (projected, single(centred)), size
+        lambda seen, labels: (features(seen).T @ labels).astype(given), (projected, single(centered)), size
     )
 
     def part(rows: Array, seen: Array, labels: Array) -> tuple[Array, Array]:
@@ -138,7 +138,7 @@ def _rough(x: Rows, centred: Labels, sigma: Held, waves: Waves, size: int, weigh
         both = (labels[:, :, None] * made[:, None]).reshape(len(rows), -1)
         return (rows.T @ (total[:, None] * rows)).astype(given), (rows.T @ both).astype(given)
 
-    scaled, crossed = over_blocks(part, (single(x), projected, single(centred)), size)
+    scaled, crossed = over_blocks(part, (single(x), projected, single(centered)), size)
     return scaled - crossed @ crossed.T, jnp.sum(sums**2)
 
 

@@ -32,11 +32,11 @@ def make(problem: Any) -> System:
     mesh = make_mesh(layout.prepare(places, asked=work.devices is not None))
     everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
     learner, tasks = learner_of(work), tasks_of(work, Path(problem.spec["folder"]))
-    optimiser = optax.adam(work.outer_lr)
+    optimizer = optax.adam(work.outer_lr)
     segment = make_segment(
-        learner, tasks, optimiser, meta_batch=work.tasks, mesh=mesh, chunk=places.chunk
+        learner, tasks, optimizer, meta_batch=work.tasks, mesh=mesh, chunk=places.chunk
     )  # fmt: skip
-    first = first_state(learner, optimiser, [0])
+    first = first_state(learner, optimizer, [0])
     state = jax.device_put(first._replace(meta=_given(first.meta, problem.weights)), everywhere)
     arrays = jax.device_put(tasks.data, everywhere)
 

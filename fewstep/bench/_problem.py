@@ -26,7 +26,7 @@ def network_of(work: Workload) -> Network:
 
 
 def loss_of(work: Workload) -> Loss:
-    """What its inner and outer loop minimise."""
+    """What its inner and outer loop minimize."""
     return losses.squared_error if work.kind == "regression" else losses.cross_entropy
 
 

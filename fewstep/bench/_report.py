@@ -94,8 +94,8 @@ def _speeds(rows: list[dict[str, Any]]) -> Figure:
 
 def _bars(work: str, rows: list[tuple[Any, ...]], ax: Any) -> None:
     for number, (_, system, rate, low, high) in enumerate(reversed(rows)):
-        colour = style(0 if system.startswith("fewstep") else 1)["color"]
-        ax.barh(number, rate, color=colour, xerr=[[rate - low], [high - rate]], capsize=2)
+        color = style(0 if system.startswith("fewstep") else 1)["color"]
+        ax.barh(number, rate, color=color, xerr=[[rate - low], [high - rate]], capsize=2)
         ax.text(high, number, f" {_short(rate)}", va="center", fontsize=6)
     ax.set_yticks(range(len(rows)), [row[1] for row in reversed(rows)], fontsize=7)
     ax.set(title=work, xlabel="meta-steps/s", xscale="log")

@@ -30,7 +30,7 @@ def sweeps() -> dict[str, list[tuple[int, Workload]]]:
 
 
 def grow(folder: Path, python: Path | None, effort: Effort, say: Callable[[str], None]) -> list[Row]:
-    """The rows of all sweeps: ours, ours with rematerialisation along the inner steps, and `torch.func` beside them."""
+    """The rows of all sweeps: ours, ours with rematerialization along the inner steps, and `torch.func` beside them."""
     rows = []
     for along, points in sweeps().items():
         kinds = [_OURS, *([REMAT] if along == "inner steps" else []), *([VMAP] if along != "devices" else [])]

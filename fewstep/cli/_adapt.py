@@ -53,7 +53,7 @@ class Adapt:
     inner_steps: Annotated[int | None, NO_HINT] = None
     """Gradient steps on the support (default: as in training)."""
     norm: Annotated[Literal["support", "transductive"] | None, NO_HINT] = None
-    """Whose statistics normalise images: the support's (default), or of all queries together (transductive), which is
+    """Whose statistics normalize images: the support's (default), or of all queries together (transductive), which is
     more accurate where many are asked at once, but makes an answer depend on the others."""
     level: Annotated[float | None, NO_HINT] = None
     """Share of the true values that the intervals of a table's predictions are to hold: 0.5, 0.8, 0.9 or 0.95
@@ -133,7 +133,7 @@ class Adapt:
     def _images(self, model: Model) -> "_Table":
         image, invert = model.built.problem.image, model.run.experiment.tasks == "omniglot"
         if self.norm and self.norm not in model.built.problem.norms:
-            raise FewstepError(f"--norm does not apply: the run normalises by {model.built.problem.norms[0]}.")
+            raise FewstepError(f"--norm does not apply: the run normalizes by {model.built.problem.norms[0]}.")
         known = read_support_images(self.support, image, invert)
         asked = read_query_images(self.query, image, invert)
         classes = list(dict.fromkeys(known.names))

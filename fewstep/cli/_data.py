@@ -54,15 +54,15 @@ class Data:
             size = sum(file.megabytes for file in known.files)
             rows.append({
                 "name": known.name, "tasks": list(known.used_by), "what": known.what, "megabytes": size or None,
-                "licence": known.licence, "here": None if found is None else str(found),
+                "license": known.license, "here": None if found is None else str(found),
             })  # fmt: skip
         if self.json:
             _show.as_json({"sets": rows})
             return 0
         _show.table(
-            ["set", "tasks", "what", "download", "licence", "here"],
+            ["set", "tasks", "what", "download", "license", "here"],
             [[row["name"], ", ".join(row["tasks"]), row["what"],
-              f"{row['megabytes']} MB" if row["megabytes"] else "not free: bring your own", row["licence"],
+              f"{row['megabytes']} MB" if row["megabytes"] else "not free: bring your own", row["license"],
               row["here"] or "no"] for row in rows],
         )  # fmt: skip
         return 0

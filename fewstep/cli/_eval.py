@@ -25,7 +25,7 @@ from fewstep.runs.experiment import NO_HINT, Pair
 class Eval:
     """Judge a run on unseen tasks: mean and 95 % interval for each number of shots and inner steps.
 
-    Images are judged twice: normalised by the statistics of the query set (transductive, as in the papers) and by those
+    Images are judged twice: normalized by the statistics of the query set (transductive, as in the papers) and by those
     of the support set, so that queries do not help each other.
 
     Examples of use:

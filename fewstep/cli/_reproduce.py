@@ -75,12 +75,12 @@ class Reproduce:
     untimed: bool = False
     """Note no seconds, so that the folds may run beside other work (layerwise only)."""
     target: Annotated[tuple[str, ...], NO_HINT] = ()
-    """Learners to express (universality only; default: nearest-neighbour ridge), or FILE.py:FUNCTION of yours, called
+    """Learners to express (universality only; default: nearest-neighbor ridge), or FILE.py:FUNCTION of yours, called
     as function(x, y, x_star) with x of shape (examples, 1), y (examples, 1) and x_star (1,), all from -1 to 1."""
     bins: Annotated[int | None, NO_HINT] = None
     """Bins of x and of x* (universality only; default: 8)."""
     examples: Annotated[int | None, NO_HINT] = None
-    """Examples that the step sees (universality only; default: 1; nearest-neighbour 2)."""
+    """Examples that the step sees (universality only; default: 1; nearest-neighbor 2)."""
     quick: bool = False
     """A look in about a minute: one seed, few steps, marked as such in every output."""
     only: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ class Decoded(NamedTuple):
 
 
 def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
-    """The image, `size` pixels high and wide; mode is `L` (grey) or `RGB`.
+    """The image, `size` pixels high and wide; mode is `L` (gray) or `RGB`.
 
     An image that is not square is cut to its middle square. Raises `UnreadableImage`, naming the file, for one that is
     damaged or is none.

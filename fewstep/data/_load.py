@@ -22,7 +22,7 @@ def load(
     *,
     size: int,
     named: str | None = None,
-    colour: str = "rgb",
+    color: str = "rgb",
     classes: Classes | None = None,
     skip_bad: bool = False,
 ) -> ImageSet:
@@ -30,7 +30,7 @@ def load(
 
     **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
     `split` is `train`, `validation`, `test`, `all`, or `sample`, a few test images that come with the package
-    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`). For folders are `colour`, the `classes` of each
+    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`). For folders are `color`, the `classes` of each
     split (`pin` draws them; without, as by seed 0), and `skip_bad`, which leaves out images that are damaged.
 
     **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`, and
@@ -41,7 +41,7 @@ def load(
     if split == "sample":
         return read_sample(tasks, size)
     places = str(_places.folders()), str(_places.given(tasks))
-    whole, parts = _whole(tasks, size, named, colour, skip_bad, *places)
+    whole, parts = _whole(tasks, size, named, color, skip_bad, *places)
     if split == "all":
         return whole
     parts = classes or parts or folder_classes(_folder(tasks), 0, 2)
@@ -66,16 +66,16 @@ def pin(tasks: str, seed: int, ways: int) -> Classes | None:
 
 @lru_cache(maxsize=2)
 def _whole(
-    tasks: str, size: int, named: str | None, colour: str, skip_bad: bool, *places: str
+    tasks: str, size: int, named: str | None, color: str, skip_bad: bool, *places: str
 ) -> tuple[ImageSet, Classes]:
     """All images, prepared once for a process and once for the disk, and the classes of each split."""
-    how: dict[str, Any] = {"size": size, "colour": colour}
+    how: dict[str, Any] = {"size": size, "color": color}
     if tasks.startswith("folder:"):
         path = _folder(tasks)
         if not path.exists():
             raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
         how |= {"skip_bad": True} if skip_bad else {}
-        return prepared("folder", [path], how, lambda: read_folder(path, size, colour, skip_bad=skip_bad)), {}
+        return prepared("folder", [path], how, lambda: read_folder(path, size, color, skip_bad=skip_bad)), {}
     path = _sources.need(tasks)
     if tasks == "omniglot":
         files = sorted(file for file in path.iterdir() if file.name.startswith(("images_", "characters")))

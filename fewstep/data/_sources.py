@@ -31,7 +31,7 @@ class Source(NamedTuple):
     name: str
     what: str
     files: tuple[Archive, ...]
-    licence: str
+    license: str
     used_by: tuple[str, ...]
 
 

@@ -96,7 +96,7 @@ def _content(tree: Tree, name: str) -> bytes:
 def _tell_mixture(path: Path, was: Counter[tuple[int, int, str]], size: int, mode: str) -> None:
     sizes, modes = {(wide, high) for wide, high, _ in was}, {kind for _, _, kind in was}
     if len(sizes) > 1 or len(modes) > 1:
-        name = {"L": "grey", "RGB": "colour"}[mode]
+        name = {"L": "gray", "RGB": "color"}[mode]
         _places.say(
             f"{path} mixes {len(sizes)} sizes and {len(modes)} modes ({', '.join(sorted(modes))}) of images: all were "
             f"brought to {size} x {size} pixels in {name}, cut to their middle square."

@@ -17,9 +17,9 @@ _NAMES = {"train": "train", "val": "validation", "valid": "validation", "validat
 _SHARES = (0.64, 0.16)
 
 
-def read_folder(path: Path, size: int, colour: str, *, skip_bad: bool = False) -> ImageSet:
+def read_folder(path: Path, size: int, color: str, *, skip_bad: bool = False) -> ImageSet:
     """All images of a folder or zip, brought to one size and mode."""
-    mode = {"grey": "L", "rgb": "RGB"}[colour]
+    mode = {"gray": "L", "rgb": "RGB"}[color]
     with open_tree(path) as tree:
         classes = read_tree(tree, size, mode, f"reading {path.name}", skip_bad=skip_bad)
     _tell_twins(path, classes)

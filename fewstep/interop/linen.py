@@ -23,7 +23,7 @@ def network(module: nn.Module, x: Any, *, frozen: tuple[str, ...] = ()) -> Netwo
     if extra:
         raise FewstepError(
             f"The module keeps {', '.join(extra)} besides its parameters, which the inner loop would not update. "
-            "Use a normalisation without running statistics, such as GroupNorm or LayerNorm."
+            "Use a normalization without running statistics, such as GroupNorm or LayerNorm."
         )
     return from_functions(
         lambda key: module.init(key, x)["params"],

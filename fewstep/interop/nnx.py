@@ -32,7 +32,7 @@ def network(make: Callable[[nnx.Rngs], nnx.Module], x: Any, *, frozen: tuple[str
     if extra:
         raise FewstepError(
             f"The module keeps {', '.join(extra)} besides its parameters, which the inner loop would not update. "
-            "Use a normalisation without running statistics, such as GroupNorm or LayerNorm."
+            "Use a normalization without running statistics, such as GroupNorm or LayerNorm."
         )
 
     def apply(params: Any, x: Any) -> Any:

@@ -48,7 +48,7 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes
 
 
-def standardise(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def standardize(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros.
 
     A deviation is held against the column's own size, so that its unit does not matter: below it is rounding.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from fewstep._temperature import held_out, temperature
-from fewstep.layerwise._checks import standardise, table, targets
+from fewstep.layerwise._checks import standardize, table, targets
 from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._save import write
 from fewstep.layerwise._transform import ByLayer, Named
@@ -41,7 +41,7 @@ class LayerwiseClassifier(ByLayer, Named, ClassifierMixin, BaseEstimator, ABC):
         options = self._options()
         X = table(self, X, self.dtype, reset=True)
         self.classes_, codes = targets(y, len(X))
-        self.mean_, self.scale_ = standardise(X)
+        self.mean_, self.scale_ = standardize(X)
         rng = check_random_state(self.random_state)
         X = (X - self.mean_) / self.scale_
         # Matrices as small as these are not worth a second thread, and wait long for one where others work too.

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fewstep._kernels._hsic import Labels, best_bandwidth
 from fewstep._kernels._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
-from fewstep._kernels._measure import Alignment, alignment, centre
+from fewstep._kernels._measure import Alignment, alignment, center
 from fewstep.layerwise._rows import Cut
 
 FLOOR = 0.01  # of the bandwidth that a layer is judged with
@@ -69,13 +69,13 @@ def search(
 ) -> tuple[Search, Embedding]:  # fmt: skip
     """The layer of the first bandwidth that raises the dependence above `least`; if none does, `raised` is false."""
     (few, some), size = looks, parts.size
-    of_few = centre(labels[few])
+    of_few = center(labels[few])
 
     def judge(place: Array | int) -> Search:
         made = forward(embed(x, labels, wrong, waves, sigmas[place], size), x, size)
         judged = jnp.maximum(best_bandwidth(made[few], of_few), FLOOR)
         reached = alignment(lambda a, b: gaussian(a, b, judged), made[some], labels[some], parts.look)
-        return Search(jnp.asarray(place), reached.normalised > least, made, judged, reached)
+        return Search(jnp.asarray(place), reached.normalized > least, made, judged, reached)
 
     blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(judge, 0))
     going = lambda state: ~state.raised & (state.place + 1 < sigmas.size)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Record(NamedTuple):
     """One layer as it was learned.
 
-    `hsic` is the dependence on the labels normalised as the authors do, `cka` centred on both sides; `refused` counts
+    `hsic` is the dependence on the labels normalized as the authors do, `cka` centered on both sides; `refused` counts
     bandwidths that were tried and did not raise it; `rounds` are iterations of the spectral method, and `seconds` the
     time of the layer, compiling included.
     """
@@ -46,7 +46,7 @@ def by_silhouette(history: list[Record], most: int) -> Stopped | None:
 def by_hsic(history: list[Record], most: int, enough: float = 0.95) -> Stopped | None:
     """The dependence is above `enough`."""
     now = history[-1].hsic
-    return Stopped(True, f"normalised HSIC {now:.3f} is above {enough:g}") if now > enough else _at_most(history, most)
+    return Stopped(True, f"normalized HSIC {now:.3f} is above {enough:g}") if now > enough else _at_most(history, most)
 
 
 def _at_most(history: list[Record], most: int) -> Stopped | None:

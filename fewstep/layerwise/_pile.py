@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from fewstep._kernels._hsic import Labels, best_bandwidth
 from fewstep._kernels._kernel import Rows, Waves, draw_waves
-from fewstep._kernels._measure import centre, silhouette
+from fewstep._kernels._measure import center, silhouette
 from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
 from fewstep.layerwise._history import Record, Stopped, Watch, by_hsic, by_silhouette
 from fewstep.layerwise._rows import Cut, hold
@@ -74,12 +74,12 @@ def _stopped(history: list[Record], options: Options) -> Stopped | None:
 
 
 @jax.jit
-def _first(x: Rows, centred: Labels) -> Float[Array, ""]:
-    return best_bandwidth(x, centred)
+def _first(x: Rows, centered: Labels) -> Float[Array, ""]:
+    return best_bandwidth(x, centered)
 
 
 def _start(x: np.ndarray, labels: np.ndarray, few: np.ndarray) -> float:
-    return max(float(_first(x[few], centre(labels[few]))), START)
+    return max(float(_first(x[few], center(labels[few]))), START)
 
 
 @partial(jax.jit, static_argnames="parts")
@@ -108,6 +108,6 @@ def _kept(layer: Embedding, rows: int, classes: int, below: int) -> Embedding:
 
 def _record(found: Search, layer: Embedding, worth: Array, seconds: float) -> Record:
     return Record(
-        float(found.alignment.normalised), float(found.alignment.cka), float(layer.sigma), layer.shares.shape[1],
+        float(found.alignment.normalized), float(found.alignment.cka), float(layer.sigma), layer.shares.shape[1],
         float(worth), int(found.place) + (not bool(found.raised)), 0, seconds,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from fewstep._kernels._hsic import Labels, best_bandwidth
 from fewstep._kernels._kernel import Held, Rows, Waves, draw_waves, random_features
-from fewstep._kernels._measure import Alignment, centre, linear_alignment, silhouette
+from fewstep._kernels._measure import Alignment, center, linear_alignment, silhouette
 from fewstep._kernels._spectral import Found, solve
 from fewstep.layerwise._history import STOPS, Record, Stopped, Watch
 from fewstep.layerwise._rows import Cut, hold
@@ -93,18 +93,18 @@ def _learn(
 ) -> _Learned:
     (of_kernel, of_layer), (few, some) = waves, looks
     x = x * jnp.sum(labels, 1, keepdims=True)  # what the layer below made of padding has no say
-    sigma = _bandwidth(x[few], centre(labels[few], balance=choice.balance), choice.bandwidth)
+    sigma = _bandwidth(x[few], center(labels[few], balance=choice.balance), choice.bandwidth)
     width = _width(x, labels.shape[1], choice.width)
-    centred = centre(labels, balance=choice.balance)
-    found = solve(x, centred, sigma, width, of_kernel, parts.size)
+    centered = center(labels, balance=choice.balance)
+    found = solve(x, centered, sigma, width, of_kernel, parts.size)
     layer = Layer(found.weight, of_layer, sigma)
     features = forward(layer, x)
     worth = silhouette(project(layer, x[some]), labels[some], parts.look)
     return _Learned(layer, features, width, found, linear_alignment(features, labels), worth)
 
 
-def _bandwidth(x: Rows, centred: Labels, rule: str | float) -> Array:
-    return best_bandwidth(x, centred) if rule == "hsic" else jnp.asarray(rule, x.dtype)
+def _bandwidth(x: Rows, centered: Labels, rule: str | float) -> Array:
+    return best_bandwidth(x, centered) if rule == "hsic" else jnp.asarray(rule, x.dtype)
 
 
 def _width(x: Rows, classes: int, rule: float | int) -> Int[Array, ""]:
@@ -124,6 +124,6 @@ def _trimmed(learned: _Learned) -> Layer:
 
 def _record(learned: _Learned, seconds: float) -> Record:
     return Record(
-        float(learned.alignment.normalised), float(learned.alignment.cka), float(learned.layer.sigma),
+        float(learned.alignment.normalized), float(learned.alignment.cka), float(learned.layer.sigma),
         int(learned.width), float(learned.silhouette), 0, int(learned.found.rounds), seconds,
     )  # fmt: skip

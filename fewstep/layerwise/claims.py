@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fewstep._kernels._hsic import Labels, best_bandwidth, hsic
 from fewstep._kernels._kernel import draw_waves, gaussian, random_features
-from fewstep._kernels._measure import alignment, centre, one_hot, trace_ratio
+from fewstep._kernels._measure import alignment, center, one_hot, trace_ratio
 from fewstep._kernels._spectral import matrix_of, residual
 from fewstep.layerwise._checks import targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
@@ -108,15 +108,15 @@ def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
     size of W_s; `residual`, how far W_s, made orthonormal, is from the eigenvalue equation (0 at an optimum)."""
     rows, labels = _standard(X, y)
     with jax.enable_x64(True):
-        centred = centre(labels)
+        centered = center(labels)
         waves = draw_waves(np.random.default_rng(seed), rows.shape[1], _FEATURES, rows.dtype)
-        r = random_features(rows, waves, best_bandwidth(rows, centred))
+        r = random_features(rows, waves, best_bandwidth(rows, centered))
         weight = r.T @ labels
         weight = weight / jnp.linalg.norm(weight, axis=0)[None]
-        sigma = best_bandwidth(r @ weight, centred)
-        value, slope = jax.value_and_grad(lambda w: hsic(r @ w, centred, sigma, len(r)))(weight)
+        sigma = best_bandwidth(r @ weight, centered)
+        value, slope = jax.value_and_grad(lambda w: hsic(r @ w, centered, sigma, len(r)))(weight)
         plain = np.linalg.qr(np.asarray(weight))[0]
-        matrix, _ = matrix_of(r, centred, sigma, None, len(r))(jnp.asarray(plain))
+        matrix, _ = matrix_of(r, centered, sigma, None, len(r))(jnp.asarray(plain))
         relative = jnp.linalg.norm(slope) * jnp.linalg.norm(weight) / jnp.abs(value)
         return {"slope": float(relative), "residual": float(residual(matrix, jnp.asarray(plain)))}
 
@@ -127,8 +127,8 @@ def fixed_point(model: SpectralLayerClassifier, X: Any, y: Any) -> list[dict[str
     with jax.enable_x64(True):
         for below, labels, layer in _spectral_layers(model, X, y):
             weight = jnp.asarray(layer.weight)
-            centred = centre(labels, balance=model.balance)
-            matrix, _ = matrix_of(below, centred, layer.sigma, None, len(below))(weight)
+            centered = center(labels, balance=model.balance)
+            matrix, _ = matrix_of(below, centered, layer.sigma, None, len(below))(weight)
             apart = jnp.linalg.norm(weight.T @ weight - jnp.eye(weight.shape[1]))
             made.append({"residual": float(residual(matrix, weight)), "not_orthonormal": float(apart)})
     return made
@@ -146,17 +146,17 @@ def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:
 
 
 def _penalty(below: jax.Array, labels: Labels, layer: Any, balance: bool) -> Penalty:
-    centred, weight, square = centre(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
+    centered, weight, square = center(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
     seen = below @ weight
-    hats = (centred @ centred.T) * gaussian(seen, seen, layer.sigma)
+    hats = (centered @ centered.T) * gaussian(seen, seen, layer.sigma)
     same, lengths = (labels @ labels.T) > 0, jnp.sum(seen**2, 1)
     weights = jnp.sum(hats, 1) / square
     printed = (jnp.sum(jnp.where(same, hats, 0), 1) - jnp.sum(jnp.where(same, 0, jnp.abs(hats)), 1)) / square
     attraction = jnp.sum(hats * (seen @ seen.T)) / square
     cost = jnp.sum(weights * lengths)
-    minus_q, _ = matrix_of(below, centred, layer.sigma, None, len(below))(weight)
+    minus_q, _ = matrix_of(below, centered, layer.sigma, None, len(below))(weight)
     trace = -jnp.trace(weight.T @ minus_q @ weight) / square
-    slope = jax.grad(lambda w: hsic(below @ w, centred, layer.sigma, len(below)))(weight)
+    slope = jax.grad(lambda w: hsic(below @ w, centered, layer.sigma, len(below)))(weight)
     expected = -2 / square * minus_q @ weight
     gap = lambda some: jnp.abs(attraction - jnp.sum(some * lengths) - trace) / (jnp.abs(attraction) + jnp.abs(cost))
     slope_gap = jnp.linalg.norm(slope - expected) / jnp.linalg.norm(expected)
@@ -168,7 +168,7 @@ def _figures(features: np.ndarray, codes: np.ndarray) -> Figures:
     with jax.enable_x64(True):
         z, labels = jnp.asarray(features, jnp.float64), one_hot(codes)
         made, sigma = _kernel(features, codes)
-        reached = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalised
+        reached = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalized
         scatter = float(trace_ratio(z, labels))
     blocks = (codes[:, None] == codes[None]).astype(float)
     scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
@@ -183,7 +183,7 @@ def _kernel(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, jax.Ar
     """The Gaussian kernel at the bandwidth that makes most of it, and that."""
     with jax.enable_x64(True):
         z = jnp.asarray(features, jnp.float64)
-        sigma = best_bandwidth(z, centre(one_hot(codes)))
+        sigma = best_bandwidth(z, center(one_hot(codes)))
         return np.asarray(gaussian(z, z, sigma)), sigma
 
 

@@ -1,8 +1,8 @@
 r"""The closed-form network as a scikit-learn classifier.
 
-Each layer maps a row to its kernel similarity with each class (`_embedding.py`). Nothing is optimised but a bandwidth,
+Each layer maps a row to its kernel similarity with each class (`_embedding.py`). Nothing is optimized but a bandwidth,
 which is the first of a falling list that raises the dependence on the labels. A row belongs to the class of most of its
-nearest neighbours after the last layer.
+nearest neighbors after the last layer.
 
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
@@ -17,26 +17,26 @@ from fewstep._kernels._kernel import Waves
 from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
 from fewstep.layerwise._history import Watch
-from fewstep.layerwise._neighbours import Neighbours, votes
+from fewstep.layerwise._neighbors import Neighbors, votes
 from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of
 from fewstep.layerwise._pile import Options, pile
 from fewstep.layerwise._rows import through
 from fewstep.layerwise._save import by_number, numbered
 
-_Parts = tuple[list[Embedding], Neighbours]
+_Parts = tuple[list[Embedding], Neighbors]
 
 
 class KernelEmbeddingClassifier(LayerwiseClassifier):
     """A network whose weights have a closed form, the kernel embedding of each class (W_s): no gradient is taken.
 
     **Parameters:** `max_layers`; `n_bandwidths` that are tried for a layer, from the one that the layer below was
-    judged with down to `smallest_bandwidth`; `enough`, the normalised HSIC at which it is done; `n_neighbours` that
+    judged with down to `smallest_bandwidth`; `enough`, the normalized HSIC at which it is done; `n_neighbors` that
     vote; `bandwidth`, `"hsic"` for that search, or a number for all layers; `stop`, `"hsic"` for `enough`, or
     `"silhouette"` as for the spectral network; `exact_rows`, the most rows with which the kernel itself is taken,
     beyond which `kernel_features` random features stand for it; `memory`, megabytes for blocks of the kernel;
     `calibrate` the probabilities on a fifth of the rows, which takes a second training; `random_state`; `dtype`.
 
-    **After `fit`:** as for `SpectralLayerClassifier`. Scores are the votes of the neighbours, and a little for their
+    **After `fit`:** as for `SpectralLayerClassifier`. Scores are the votes of the neighbors, and a little for their
     nearness.
 
     Example::
@@ -52,7 +52,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         n_bandwidths: int = 20,
         smallest_bandwidth: float = 0.05,
         enough: float = 0.95,
-        n_neighbours: int = 5,
+        n_neighbors: int = 5,
         bandwidth: str | float = "hsic",
         stop: str = "hsic",
         exact_rows: int = 4096,
@@ -66,7 +66,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
         self.n_bandwidths = n_bandwidths
         self.smallest_bandwidth = smallest_bandwidth
         self.enough = enough
-        self.n_neighbours = n_neighbours
+        self.n_neighbors = n_neighbors
         self.bandwidth = bandwidth
         self.stop = stop
         self.exact_rows = exact_rows
@@ -84,7 +84,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
     def _options(self) -> Options:
         one_of("stop", self.stop, ("hsic", "silhouette"))
         check_dtype(self.dtype)
-        at_least("n_neighbours", self.n_neighbours, 1)
+        at_least("n_neighbors", self.n_neighbors, 1)
         names = ("max_layers", "n_bandwidths", "exact_rows", "kernel_features")
         whole = {name: at_least(name, getattr(self, name), 1) for name in names}
         least, enough, memory = (above_zero(n, getattr(self, n)) for n in ("smallest_bandwidth", "enough", "memory"))
@@ -98,8 +98,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
     ) -> Fitted:
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
         layers, history, stopped = pile(X, labels, rng, options, watch)
-        neighbours = Neighbours(_applied(layers, X, options.memory), codes, min(int(self.n_neighbours), len(X)))
-        return Fitted((layers, neighbours), history, stopped)
+        neighbors = Neighbors(_applied(layers, X, options.memory), codes, min(int(self.n_neighbors), len(X)))
+        return Fitted((layers, neighbors), history, stopped)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
         return _applied(parts[0][:count], x, self.memory)
@@ -112,7 +112,7 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
 
     def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
         layers, (rows, codes, count) = parts
-        named = {"neighbours.rows": rows, "neighbours.codes": codes, "neighbours.count": np.asarray(count)}
+        named = {"neighbors.rows": rows, "neighbors.codes": codes, "neighbors.count": np.asarray(count)}
         for number, layer in enumerate(layers):
             one: dict[str, Any] = {"shares": layer.shares, "sigma": layer.sigma}
             one |= {"rows": layer.rows} if layer.waves is None else layer.waves._asdict()
@@ -121,8 +121,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier):
 
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
         layers = [Embedding(one.get("rows"), one["shares"], _waves(one), one["sigma"]) for one in by_number(arrays)]
-        votes = (arrays["neighbours.rows"], arrays["neighbours.codes"], int(arrays["neighbours.count"]))
-        return layers, Neighbours(*votes)
+        votes = (arrays["neighbors.rows"], arrays["neighbors.codes"], int(arrays["neighbors.count"]))
+        return layers, Neighbors(*votes)
 
 
 def _applied(layers: list[Embedding], x: np.ndarray, memory: float) -> np.ndarray:

@@ -13,14 +13,14 @@ from fewstep.learners.kernel_heads import spectral as spectral
 from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet
 from fewstep.learners.pretrained import finetune as finetune
-from fewstep.learners.pretrained import neighbour as neighbour
+from fewstep.learners.pretrained import neighbor as neighbor
 from fewstep.learners.prototypes import prototypes as prototypes
 from fewstep.learners.recurrent import recurrent as recurrent
 from fewstep.learners.ridge import ridge as ridge
 from fewstep.learners.snail import IMAGES as IMAGES
 from fewstep.learners.snail import snail as snail
 
-OF_CLASSES = ("prototypes", "matching", "embedding", "spectral", "neighbour", "finetune")
+OF_CLASSES = ("prototypes", "matching", "embedding", "spectral", "neighbor", "finetune")
 READERS = ("snail", "metanet", "recurrent")  # they read examples of any kind
 PROCESSES = ("gaussian", "mixed")  # of numbers, not of classes
 SOLVERS = ("ridge", *PROCESSES)  # a task is learned in closed form

@@ -51,7 +51,7 @@ def by_features(
     return Learner(begin, episode_loss, adapt, predict)
 
 
-def labelled(support: Batch, ways: int) -> Float[Array, "rows ways"]:
+def labeled(support: Batch, ways: int) -> Float[Array, "rows ways"]:
     """One row a support example: its weight in the column of its label."""
     return jax.nn.one_hot(support.y, ways) * support.weight[:, None]
 

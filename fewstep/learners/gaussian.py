@@ -1,7 +1,7 @@
 r"""Gaussian processes with a prior that was learned from the training tasks, and the linear mixed-effects model.
 
 A task's curve is y = m(x) + u(x) + noise, with u of mean 0 and covariance k. m, k and the noise are shared by all tasks
-and maximise the likelihood of the training tasks; a new task is learned by conditioning on its rows:
+and maximize the likelihood of the training tasks; a new task is learned by conditioning on its rows:
 
     prediction(x) = m(x) + k(x, X) (k(X, X) + noise I)^-1 (y - m(X))
 

@@ -20,12 +20,12 @@ from jaxtyping import Array, Float, Key
 from fewstep import losses
 from fewstep._episode import Batch
 from fewstep._kernels._kernel import gaussian, squared_distances
-from fewstep._kernels._measure import centre
+from fewstep._kernels._measure import center
 from fewstep._kernels._spectral import solve
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep.learners._features import by_features, labelled
+from fewstep.learners._features import by_features, labeled
 from fewstep.learners.prototypes import prototypes
 
 START = 0.5**0.5  # at which the kernel of one example is exp(-|a - b|^2), as in a prototypical network
@@ -40,7 +40,7 @@ def embedding(network: Network, ways: int, loss: Loss = losses.cross_entropy) ->
     """
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
-        return _classes(features, labelled(support, ways), _sigma(meta))
+        return _classes(features, labeled(support, ways), _sigma(meta))
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
         return _logits(kept, features, _sigma(meta))
@@ -58,10 +58,10 @@ def spectral(network: Network, ways: int, loss: Loss = losses.cross_entropy) -> 
     """
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
-        labels = labelled(support, ways)
+        labels = labeled(support, ways)
         features = features * (jnp.sum(labels, 1, keepdims=True) > 0)  # rows of no weight have no say
         width = jnp.asarray(min(2 * ways, features.shape[1]))
-        found = solve(features, centre(labels), _mean_distance(features, labels), width, None, features.shape[0])
+        found = solve(features, center(labels), _mean_distance(features, labels), width, None, features.shape[0])
         return {"weight": found.weight, **_classes(features @ found.weight, labels, _sigma(meta))}
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:

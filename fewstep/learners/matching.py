@@ -20,7 +20,7 @@ from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.learners import _dense
-from fewstep.learners._features import by_features, labelled, nothing, unit
+from fewstep.learners._features import by_features, labeled, nothing, unit
 
 _READS = 5
 
@@ -48,7 +48,7 @@ def matching(
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         if full_context is not None:
             features = _in_both_directions(meta["context"], features, support.weight > 0)
-        return {"features": features, "labels": labelled(support, ways)}
+        return {"features": features, "labels": labeled(support, ways)}
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
         if full_context is not None:

@@ -1,6 +1,6 @@
 r"""Two baselines that know nothing of tasks in training: a classifier of all training classes, used on a new task.
 
-- `neighbour`: its features; a query gets the label of the support image whose features are nearest by cosine.
+- `neighbor`: its features; a query gets the label of the support image whose features are nearest by cosine.
 - `finetune`: the whole classifier with a new last layer, moved by gradient steps on the support.
 
 Reference: the baselines of Ravi & Larochelle, Optimization as a Model for Few-Shot Learning, ICLR 2017.
@@ -18,24 +18,24 @@ from fewstep._errors import FewstepError
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network, flatten, unflatten
 from fewstep._rule import Meta, Rule
-from fewstep.learners._features import by_features, labelled, nothing, unit
+from fewstep.learners._features import by_features, labeled, nothing, unit
 
 _ABSENT = -2.0  # below any cosine
 
 
-def neighbour(classifier: Network, features: Network, ways: int) -> Learner:
-    """The nearest neighbour among the support, by the features of a classifier.
+def neighbor(classifier: Network, features: Network, ways: int) -> Learner:
+    """The nearest neighbor among the support, by the features of a classifier.
 
     **Arguments:** the `classifier` of all training classes, and the same network without its last layer; `ways` of a
-    task. Training draws episodes whose query is labelled by the classes of the whole set: see `tasks.all_classes`.
+    task. Training draws episodes whose query is labeled by the classes of the whole set: see `tasks.all_classes`.
 
     Example::
 
-        learner = neighbour(conv4(image, 64), conv4(image, None), ways=5)
+        learner = neighbor(conv4(image, 64), conv4(image, None), ways=5)
     """
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
-        return {"features": unit(features), "labels": labelled(support, ways)}
+        return {"features": unit(features), "labels": labeled(support, ways)}
 
     def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
         near = unit(features) @ kept["features"].T
@@ -60,7 +60,7 @@ def finetune(classifier: Network, fresh: Network, rule: Rule) -> Learner:
     shapes = _shapes(fresh)
 
     def begun(meta: Meta) -> Meta:
-        """The classifier's weights, with a last layer that is 0: no class is favoured before the first step."""
+        """The classifier's weights, with a last layer that is 0: no class is favored before the first step."""
         zeros = {path: jnp.zeros(leaf.shape, leaf.dtype) for path, leaf in flatten(shapes).items() if path in head}
         return {"weights": unflatten(shapes, flatten(meta["weights"]) | zeros)}
 

@@ -13,7 +13,7 @@ from fewstep._episode import Batch
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep.learners._features import by_features, labelled, nothing
+from fewstep.learners._features import by_features, labeled, nothing
 
 
 def prototypes(network: Network, ways: int, loss: Loss = losses.cross_entropy) -> Learner:
@@ -25,7 +25,7 @@ def prototypes(network: Network, ways: int, loss: Loss = losses.cross_entropy) -
     """
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
-        parts = labelled(support, ways)
+        parts = labeled(support, ways)
         count = parts.sum(0)[:, None]
         return {"prototypes": (parts.T @ features) / jnp.maximum(count, 1e-12)}
 

@@ -1,4 +1,4 @@
-"""Four blocks of convolution, normalisation and ReLU: the network of the few-shot image papers."""
+"""Four blocks of convolution, normalization and ReLU: the network of the few-shot image papers."""
 
 import math
 from functools import partial
@@ -12,7 +12,7 @@ from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
 from fewstep.networks.convolution import convolve, patches
 from fewstep.networks.mlp import dense
-from fewstep.networks.normalisation import check_mode, normalise
+from fewstep.networks.normalization import check_mode, normalize
 
 Params = dict[str, dict[str, Array]]
 
@@ -30,14 +30,14 @@ def conv4(
     adapt_norm: bool = False,
     start: Literal["he", "paper"] = "he",
 ) -> Network:
-    """Four blocks, each a 3x3 convolution, a metric if there is one, normalisation and ReLU; then a linear layer.
+    """Four blocks, each a 3x3 convolution, a metric if there is one, normalization and ReLU; then a linear layer.
 
     The papers' network for Omniglot is `conv4((28, 28, 1), ways)`; for miniImageNet `conv4((84, 84, 3), ways,
     filters=32, pool=True, average=False)`.
 
     **Arguments:** height, width and channels of the `image`; `outputs`, or `None` for a network without the linear
     layer, which gives features; `blocks`, if they shall not be four; `pool` halves the image by 2x2 max-pooling instead
-    of by a stride of 2; `average` takes the mean of the last map instead of all of it; `norm` is a mode of `normalise`;
+    of by a stride of 2; `average` takes the mean of the last map instead of all of it; `norm` is a mode of `normalize`;
     its shift, and its scale if there is one, are meta-learned and not adapted unless `adapt_norm`; `start`: kernels as
     of He and a small linear layer, or as in the MT-net code, Xavier's and, after an average, a linear layer of
     deviation 1.
@@ -55,7 +55,7 @@ def conv4(
     layers = [_layer(name, 3, filters) for name in plan.names("conv")]
     layers += [] if outputs is None else [_layer("dense", 1, outputs)]
     paths = [f"{layer}/{leaf}" for layer in plan.names("norm") for leaf in ("shift", *(["scale"] if scale else []))]
-    why = "neither kernel nor bias of a linear layer (part of a normalisation)"
+    why = "neither kernel nor bias of a linear layer (part of a normalization)"
     rest = tuple(Layer(path, 0, (Leaf(path, ()),), why) for path in paths)
     return Network(partial(_init, plan), partial(_apply, plan), (*layers, *rest), () if adapt_norm else tuple(paths))
 
@@ -106,7 +106,7 @@ def _apply(plan: _Plan, params: Params, state: Any, x: Float[Array, "rows ..."],
     seen = []
     for number, (block, layer) in enumerate(zip(plan.names("conv"), plan.names("norm"), strict=True)):
         x = _convolution(params[block], x, 1 if plan.pool else 2)
-        x, statistics = normalise(x, params[layer], plan.norm, weight, state[number] if state else None)
+        x, statistics = normalize(x, params[layer], plan.norm, weight, state[number] if state else None)
         x = jax.nn.relu(x)
         x = _pooled(x) if plan.pool else x
         seen.append(statistics)

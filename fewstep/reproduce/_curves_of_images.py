@@ -62,7 +62,7 @@ def _by_inner_steps(cells: list[Cell], judged: list[Judged]) -> Figure:
                 data.append((setting, _label(cell) + kind, row["inner_steps"], row["mean"], row["interval95"]))
     return Figure(
         "accuracy-by-inner-steps", "Accuracy against inner steps at test",
-        "Accuracy on the test classes after each number of inner steps, normalised by the statistics of the query "
+        "Accuracy on the test classes after each number of inner steps, normalized by the statistics of the query "
         "(transductive) or of the support.",
         _panels(data, "inner steps at test"), ("setting", "method", "inner_steps", "accuracy", "interval95"), data,
     )  # fmt: skip

@@ -25,7 +25,7 @@ def adapted_curves(cells: list[Cell], judged: list[Judged], n_tasks: int = 2) ->
     ]
     return Figure(
         "adapted-curves", "Unseen tasks, before and after one step",
-        "Grey: the true curve of each task. Dots: its support. Dotted: the network before; solid: after one step.",
+        "Gray: the true curve of each task. Dots: its support. Dotted: the network before; solid: after one step.",
         [partial(_one_cell, cell, tasks) for cell, tasks in shown], ("model", "task", "part", "x", "y"), data,
     )  # fmt: skip
 
@@ -36,11 +36,11 @@ def _parts(curve: dict[str, list[float]]) -> dict[str, tuple[list[float], list[f
 
 
 def _one_cell(cell: Cell, tasks: list[dict[str, list[float]]], ax: Any) -> None:
-    for colour, curve in zip(_TASKS, tasks, strict=False):
+    for color, curve in zip(_TASKS, tasks, strict=False):
         ax.plot(curve["x"], curve["true"], color="#ced4da", linewidth=3.5)
-        ax.plot(curve["x"], curve["before"], color=colour, linewidth=1, linestyle=":")
-        ax.plot(curve["x"], curve["after"], color=colour, linewidth=1.6)
-        ax.scatter(curve["support_x"], curve["support_y"], color=colour, s=14, zorder=3)
+        ax.plot(curve["x"], curve["before"], color=color, linewidth=1, linestyle=":")
+        ax.plot(curve["x"], curve["after"], color=color, linewidth=1.6)
+        ax.scatter(curve["support_x"], curve["support_y"], color=color, s=14, zorder=3)
     heights = np.abs([curve["true"] for curve in tasks]).max() * 1.6
     ax.set(title=name(cell), xlabel="x", ylim=(-heights, heights))
 

@@ -11,7 +11,7 @@ from fewstep._disk import writing
 from fewstep.runs.drawing import figure, svg
 from fewstep.runs.files import write_text
 
-# Colours of Okabe and Ito, which colour-blind people can tell apart, with the yellow made dark enough to read.
+# Colors of Okabe and Ito, which color-blind people can tell apart, with the yellow made dark enough to read.
 PALETTE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#a08300", "#0072b2", "#cc79a7", "#d55e00", "#7f7f7f")
 DASHES = ("-", "--", "-.", ":")
 _PANEL = (4.8, 3.6)
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
 
 
 def style(number: int) -> dict[str, Any]:
-    """The colour and dash of the line with that number, the same in all figures."""
+    """The color and dash of the line with that number, the same in all figures."""
     return {"color": PALETTE[number % len(PALETTE)], "linestyle": DASHES[number // len(PALETTE) % len(DASHES)]}
 
 

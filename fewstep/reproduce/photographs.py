@@ -22,10 +22,10 @@ MINI: Published = {
     "Meta-SGD": {(5, 1): (0.5047, 0.0187), (5, 5): (0.6403, 0.0094)},
     "prototypes": {(5, 1): (0.4942, 0.0078), (5, 5): (0.6820, 0.0066)},
     "matching": {(5, 1): (0.4340, 0.0078), (5, 5): (0.5109, 0.0071)},
-    "neighbour": {(5, 1): (0.4108, 0.0070), (5, 5): (0.5104, 0.0065)},
+    "neighbor": {(5, 1): (0.4108, 0.0070), (5, 5): (0.5104, 0.0065)},
     "fine-tuning": {(5, 1): (0.2886, 0.0054), (5, 5): (0.4979, 0.0079)},
 }
-LEARNERS = {"prototypes": "prototypes", "matching": "matching", "neighbour": "neighbour", "fine-tuning": "finetune"}
+LEARNERS = {"prototypes": "prototypes", "matching": "matching", "neighbor": "neighbor", "fine-tuning": "finetune"}
 WAYS, QUERIES, STEPS = 5, 15, 10  # of every test
 INNER = (5, 10, 20)
 

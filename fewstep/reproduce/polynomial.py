@@ -65,13 +65,13 @@ def _fraction(cell: Cell, found: Judged, average: str) -> Row:
 
 def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
     """The updated fraction by order and layer, the qualitative curves, error against inner steps, training curves."""
-    labelled = [(f"order {cell.setting['order']}", found) for cell, found in zip(cells, judged, strict=True)]
+    labeled = [(f"order {cell.setting['order']}", found) for cell, found in zip(cells, judged, strict=True)]
     return [
         _by_order(cells, judged),
         _by_layer(cells, judged),
         adapted_curves(cells, judged, 3),
-        error_by_inner_steps({"MT-net": labelled}),
-        training_curves({"MT-net": labelled}),
+        error_by_inner_steps({"MT-net": labeled}),
+        training_curves({"MT-net": labeled}),
     ]
 
 

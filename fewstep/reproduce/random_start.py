@@ -83,7 +83,7 @@ STUDY = Study(
     "A random start: Figure 4 of the universality paper",
     "Omniglot, 20 ways and 1 shot, split maml; the network, the training of MAML (one inner step) and the step size "
     "are those of `fewstep reproduce omniglot`; the other start is the same network before any training. Both take up "
-    "to 100 gradient steps on the 20 images of a task, normalised by the statistics of each batch; 100 test tasks.",
+    "to 100 gradient steps on the 20 images of a task, normalized by the statistics of each batch; 100 test tasks.",
     "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is judged is that "
     "after 100 steps MAML's test accuracy is within 3 points of its best, and the random start's at least 20 below.",
     LEGEND,

@@ -55,12 +55,12 @@ def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
 
 def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
     """Ours beside the paper's, adapted curves, error against inner steps, training curves, cost."""
-    labelled = [(name(cell), found) for cell, found in zip(cells, judged, strict=True)]
+    labeled = [(name(cell), found) for cell, found in zip(cells, judged, strict=True)]
     made = [
         _beside(cells, rows(cells, judged)),
         adapted_curves(cells, judged),
-        error_by_inner_steps({"all methods": labelled}),
-        training_curves({"all methods": labelled}),
+        error_by_inner_steps({"all methods": labeled}),
+        training_curves({"all methods": labeled}),
     ]
     return made + ([_cost(speed)] if speed else [])
 

@@ -9,7 +9,7 @@ from fewstep.rules._mask import full_mask as full_mask
 from fewstep.rules._mask import mask as mask
 from fewstep.rules._metric import metric as metric
 from fewstep.rules._rates import rates as rates
-from fewstep.rules._step import optimiser as optimiser
+from fewstep.rules._step import optimizer as optimizer
 from fewstep.rules._step import sgd as sgd
 from fewstep.rules.anil import anil as anil
 from fewstep.rules.boil import boil as boil

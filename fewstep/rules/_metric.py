@@ -29,7 +29,7 @@ def metric(layers: tuple[str | int, ...] | None = None) -> Rule:
         default = next(iter(fast.values())).dtype
         return {"metric": {x.path: jnp.eye(x.width, dtype=dtypes.get(x.leaves[0].path, default)) for x in chosen}}
 
-    def realise(layers: Layers, meta: Meta, params: Flat) -> Flat:
+    def realize(layers: Layers, meta: Meta, params: Flat) -> Flat:
         shaped = dict(params)
         for layer in eligible(layers, names, "metric"):
             matrix = meta["metric"][layer.path]
@@ -40,7 +40,7 @@ def metric(layers: tuple[str | int, ...] | None = None) -> Rule:
                 shaped[leaf.path] = times(params[leaf.path], matrix, leaf)
         return shaped
 
-    return link("metric", Stage.SHAPE, init=init, realise=realise)
+    return link("metric", Stage.SHAPE, init=init, realize=realize)
 
 
 def times(array: Float[Array, "..."], matrix: Float[Array, "width width"], leaf: Leaf) -> Float[Array, "..."]:

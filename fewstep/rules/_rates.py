@@ -12,7 +12,7 @@ from fewstep.rules._step import check_rate
 def rates(start: float | tuple[float, float] = 0.01) -> Rule:
     r"""A learned step size for every adapted weight, of either sign: `fast - rates * gradient`.
 
-    In a chain with `sgd` the rates take the place of its step size; after another optimiser they multiply its steps.
+    In a chain with `sgd` the rates take the place of its step size; after another optimizer they multiply its steps.
 
     **Arguments:** `start`, the value all rates begin with, or a range it is drawn from, once for all of them.
 

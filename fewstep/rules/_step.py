@@ -19,11 +19,11 @@ def sgd(lr: float | Array) -> Rule:
     **Returns:** a link for `chain`.
     """
     check_rate(lr, "lr")
-    return link("sgd", Stage.OPTIMISE, update=lambda layers, meta, key: optax.sgd(lr))
+    return link("sgd", Stage.OPTIMIZE, update=lambda layers, meta, key: optax.sgd(lr))
 
 
-def optimiser(transformation: optax.GradientTransformation) -> Rule:
-    r"""Any optax transformation as the inner optimiser, its own step size included: `optimiser(optax.adam(1e-3))`.
+def optimizer(transformation: optax.GradientTransformation) -> Rule:
+    r"""Any optax transformation as the inner optimizer, its own step size included: `optimizer(optax.adam(1e-3))`.
 
     Adam divides by the root of a mean square. Where a gradient is 0 that root has no derivative, and the meta-gradient
     would be NaN; there, and only there, the dependence of the step on the gradient is taken as 0.
@@ -39,12 +39,12 @@ def optimiser(transformation: optax.GradientTransformation) -> Rule:
 
         return optax.GradientTransformation(transformation.init, guarded)
 
-    return link("optimiser", Stage.OPTIMISE, update=update)
+    return link("optimizer", Stage.OPTIMIZE, update=update)
 
 
 def step(inner: float | Array | optax.GradientTransformation) -> Rule:
-    """`sgd` for a number, `optimiser` for an optax transformation."""
-    return optimiser(inner) if isinstance(inner, optax.GradientTransformation) else sgd(inner)
+    """`sgd` for a number, `optimizer` for an optax transformation."""
+    return optimizer(inner) if isinstance(inner, optax.GradientTransformation) else sgd(inner)
 
 
 def check_rate(rate: Any, name: str) -> None:

@@ -1,6 +1,6 @@
 r"""MAML: learn a start from which one or a few gradient steps solve a task.
 
-    fast_0 = W,    fast_{k+1} = fast_k - lr * dL_support(fast_k) / dfast_k,    minimise  L_query(fast_K)  over W
+    fast_0 = W,    fast_{k+1} = fast_k - lr * dL_support(fast_k) / dfast_k,    minimize  L_query(fast_K)  over W
 
 Reference: Finn, Abbeel & Levine, Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks, ICML 2017.
 """

@@ -1,4 +1,4 @@
-"""From an experiment to what it names: rule, network, tasks, learner, optimiser."""
+"""From an experiment to what it names: rule, network, tasks, learner, optimizer."""
 
 import inspect
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Built(NamedTuple):
     rule: Rule | None
     make: Callable[..., Learner]
     problem: Problem
-    optimiser: optax.GradientTransformation
+    optimizer: optax.GradientTransformation
     outer: Outer
 
     @property
@@ -92,7 +92,7 @@ def build(experiment: Experiment, asked: Problem | None = None) -> Built:
         fast = jax.eval_shape(lambda m: rule.start(network.layers, m, movable(m)), meta)
         refuse_without_signal(meta, fast)
     outers = {"unrolled": unrolled, "first_order": first_order, "reptile": reptile(steps, experiment.minibatch or 10)}
-    return Built(experiment, network, rule, learner, asked, _optimiser(experiment), outers[outer_name])
+    return Built(experiment, network, rule, learner, asked, _optimizer(experiment), outers[outer_name])
 
 
 def inner_steps(experiment: Experiment) -> int:
@@ -150,7 +150,7 @@ def inner_rate(experiment: Experiment) -> float:
 
 
 def _steps_by_adam(experiment: Experiment) -> bool:
-    return (experiment.inner_optimiser or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
+    return (experiment.inner_optimizer or ("adam" if _is_reptile(experiment) else "sgd")) == "adam"
 
 
 def _rule(experiment: Experiment) -> Rule:
@@ -179,8 +179,8 @@ def _inner_step(experiment: Experiment, lr: float, *, adam: bool) -> Rule:
     clip = 5.0 if experiment.has_table and experiment.inner_clip is None and not adam else experiment.inner_clip
     plain = optax.adam(lr, b1=0.0) if adam else optax.sgd(lr)
     if clip is not None:
-        return rules.optimiser(optax.chain(optax.clip_by_global_norm(clip), plain))
-    return rules.optimiser(plain) if adam else rules.sgd(lr)
+        return rules.optimizer(optax.chain(optax.clip_by_global_norm(clip), plain))
+    return rules.optimizer(plain) if adam else rules.sgd(lr)
 
 
 def _refuse_idle_options(experiment: Experiment, rule: Rule, outer: str) -> None:
@@ -201,9 +201,9 @@ def _check_clips(experiment: Experiment) -> None:
         raise FewstepError("`clip_value` and `clip_norm` are both given. Keep one.")
 
 
-def _optimiser(experiment: Experiment) -> optax.GradientTransformation:
+def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
     plain = _is_reptile(experiment)
-    name = experiment.outer_optimiser or ("sgd" if plain else "adam")
+    name = experiment.outer_optimizer or ("sgd" if plain else "adam")
     usual = 1.0 if plain else 2e-3 if experiment.has_images else 1e-3
     usual = FITTING.rate if experiment.method in PROCESSES and experiment.has_table else usual
     lr = usual if experiment.outer_lr is None else experiment.outer_lr

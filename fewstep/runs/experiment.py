@@ -78,7 +78,7 @@ class Experiment:
     """A network of yours instead, FILE.py:FUNCTION, called as function(x, outputs) with some rows of x; it returns what
     fewstep.network or one of fewstep.interop makes of a model."""
     loss: Annotated[str | None, NO_HINT] = None
-    """What is minimised: squared_error, absolute_error, huber or cross_entropy, or FILE.py:FUNCTION of yours, called as
+    """What is minimized: squared_error, absolute_error, huber or cross_entropy, or FILE.py:FUNCTION of yours, called as
     function(prediction, batch) (default: squared_error; classes: cross_entropy)."""
     bias_inputs: Annotated[int | None, NO_HINT] = None
     """Learned numbers that the perceptron gets beside its input, adapted like its weights (default: 0)."""
@@ -89,8 +89,8 @@ class Experiment:
     """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1; tables:
     0.03; images: 0.4; omniglot: 2). On images it is a step on the mean cross entropy; papers that sum over classes
     print lr / ways."""
-    inner_optimiser: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
-    """Optimiser on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
+    inner_optimizer: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
+    """Optimizer on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
     inner_clip: Annotated[float | None, NO_HINT] = None
     """Clip the gradient on a task to this norm (default: not at all; tables: 5)."""
     temperature: Annotated[float | None, NO_HINT] = None
@@ -102,8 +102,8 @@ class Experiment:
     """How the outer gradient is taken (default: unrolled; fomaml and reptile say themselves)."""
     minibatch: Annotated[int | None, NO_HINT] = None
     """Points of each inner step of reptile (default: 10)."""
-    outer_optimiser: Annotated[Literal["adam", "sgd"] | None, NO_HINT] = None
-    """Outer optimiser (default: adam; reptile: sgd)."""
+    outer_optimizer: Annotated[Literal["adam", "sgd"] | None, NO_HINT] = None
+    """Outer optimizer (default: adam; reptile: sgd)."""
     outer_lr: Annotated[float | None, NO_HINT] = None
     """Outer step size (default: 0.001; images: 0.002; gaussian and mixed on tables: 0.01; reptile: 1)."""
     schedule: Annotated[Literal["constant", "linear", "cosine"] | None, NO_HINT] = None
@@ -170,7 +170,7 @@ class Experiment:
     """Classes of a task of images (default: 5)."""
     image_size: Annotated[int | None, NO_HINT] = None
     """Height and width that images are brought to (default: omniglot 28; cifar-fs, fc100, folders 32; others 84)."""
-    colour: Annotated[Literal["grey", "rgb"] | None, NO_HINT] = None
+    color: Annotated[Literal["gray", "rgb"] | None, NO_HINT] = None
     """Channels of the images of a folder (default: rgb)."""
     skip_bad: bool = False
     """Leave out images of a folder that are damaged, and list them, instead of stopping at the first."""
@@ -195,12 +195,12 @@ class Experiment:
     head: Annotated[Literal["average", "flatten"] | None, NO_HINT] = None
     """What the linear layer sees: the mean of the last map, or all of it (default: flatten; omniglot: average)."""
     norm: Annotated[Literal["transductive", "support", "layer", "group"] | None, NO_HINT] = None
-    """Whose statistics normalise: each batch's own, so the query set's too (transductive, the default, as in the
+    """Whose statistics normalize: each batch's own, so the query set's too (transductive, the default, as in the
     papers); the support set's; or each image's, over all units or in groups."""
     norm_scale: bool = False
-    """Learn a scale beside the shift of each normalisation."""
+    """Learn a scale beside the shift of each normalization."""
     adapt_norm: bool = False
-    """Adapt shift and scale of the normalisations to a task too; else they are meta-learned only."""
+    """Adapt shift and scale of the normalizations to a task too; else they are meta-learned only."""
     start: Annotated[Literal["he", "paper"] | None, NO_HINT] = None
     """First weights: as of He, or as in the MT-net code, which is small (default: paper; tables: he; images: he, with a
     small last layer)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from fewstep._evaluate import make_judge, summarise
+from fewstep._evaluate import make_judge, summarize
 from fewstep.learners import color_histogram, nearest_mean, pixels
 from fewstep.runs.learners import trained_ways
 from fewstep.runs.model import Model, Row
@@ -39,7 +39,7 @@ def image_baselines(
             say(f"Judging the {name}: {asked}-way {number}-shot.")
             learner = nearest_mean(features, asked)
             judge = make_judge(learner, tasks, model.built.problem.score, steps=(0,), n_tasks=n_tasks, seed=seed)
-            score = summarise(number, 0, judge(learner.init(jax.random.key(0)), tasks.data)[:, 0])
+            score = summarize(number, 0, judge(learner.init(jax.random.key(0)), tasks.data)[:, 0])
             made[name].append({
                 "split": split, "shots": number, "inner_steps": None, "metric": model.built.problem.metric,
                 "mean": score.mean, "interval95": score.interval95, "n_tasks": n_tasks, "ways": asked, "queries": many,

@@ -17,7 +17,7 @@ from fewstep.runs.problem import Problem
 from fewstep.tasks.table import whole_tasks
 
 _OF_RULES = (
-    "inner_steps", "inner_lr", "inner_clip", "inner_optimiser", "temperature", "draw", "outer", "minibatch", "remat",
+    "inner_steps", "inner_lr", "inner_clip", "inner_optimizer", "temperature", "draw", "outer", "minibatch", "remat",
     "adapt_norm",
 )  # fmt: skip
 _OF_FINETUNE = ("inner_lr", "inner_steps")
@@ -26,7 +26,7 @@ _OF_FINETUNE = ("inner_lr", "inner_steps")
 def make_learner(
     experiment: Experiment, problem: Problem, rule: Rule | None, steps: int, ways: int | None, norm: str | None = None
 ) -> Learner:
-    """The learner of an experiment, for tasks of that many `ways` and a mode of normalisation.
+    """The learner of an experiment, for tasks of that many `ways` and a mode of normalization.
 
     A network that was trained with more outputs than a task has classes uses the first of them.
     """
@@ -45,8 +45,8 @@ def make_learner(
         width = _width(features, problem.image) if experiment.full_context else None
         return learners.matching(features, ways, full_context=width)
     classifier = problem.network(problem.n_classes(), norm)
-    if experiment.method == "neighbour":
-        return learners.neighbour(classifier, features, ways)
+    if experiment.method == "neighbor":
+        return learners.neighbor(classifier, features, ways)
     lr = 0.1 if experiment.inner_lr is None else experiment.inner_lr
     return learners.finetune(classifier, problem.network(ways, norm), rules.maml(lr))
 
@@ -88,7 +88,7 @@ def _solver(experiment: Experiment, problem: Problem, ways: int | None, norm: st
 def training_tasks(experiment: Experiment, problem: Problem) -> Tasks:
     """What the method is trained on: tasks; all rows of them, for a likelihood; or for the baselines batches of all
     classes."""
-    if experiment.method in ("neighbour", "finetune") and problem.classes is not None:
+    if experiment.method in ("neighbor", "finetune") and problem.classes is not None:
         return problem.classes()
     if experiment.method in learners.PROCESSES and problem.rows is not None:
         return whole_tasks(problem.rows("train"), learners.FITTING.rows)
@@ -111,7 +111,7 @@ def refuse_for_learners(experiment: Experiment) -> None:
         if getattr(experiment, name) is not None:
             raise FewstepError(f"{option(name)} does not apply: {experiment.method} is no perceptron. Leave it out.")
     if experiment.loss is not None and experiment.method in learners.PROCESSES:
-        raise FewstepError(f"`loss` does not apply: {experiment.method} maximises the likelihood. Leave it out.")
+        raise FewstepError(f"`loss` does not apply: {experiment.method} maximizes the likelihood. Leave it out.")
     if experiment.least_shots is not None and experiment.method in learners.PROCESSES:
         raise FewstepError(
             f"`least_shots` does not apply: {experiment.method} is trained on whole tasks. Leave it out."

@@ -63,7 +63,7 @@ def fit(
                 watch(*history[-1])
 
     trained = train(
-        built.learner, built.training, steps=experiment.steps, optimiser=built.optimiser,
+        built.learner, built.training, steps=experiment.steps, optimizer=built.optimizer,
         meta_batch=experiment.meta_batch, outer=built.outer, log_every=experiment.log_every,
         seed=list(range(experiment.seed, experiment.seed + experiment.seeds)), validate=validate,
         validation_data=held_out, validate_every=experiment.validate_every, patience=experiment.patience,

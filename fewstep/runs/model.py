@@ -13,7 +13,7 @@ import numpy as np
 from fewstep._disk import is_locked
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import make_judge, summarise
+from fewstep._evaluate import make_judge, summarize
 from fewstep._rule import Meta
 from fewstep.runs.build import Built, build, inner_steps
 from fewstep.runs.learners import trained_ways
@@ -122,7 +122,7 @@ def evaluate_run(
 
     **Arguments:** `queries` as many as in training for images, 10 for curves; `ways` as in training; `split`:
     the classes that tasks are made of; what is chosen by looking is chosen on `validation`. Images are judged
-    twice where the normalisation takes statistics of a set: transductive, by those of the query, and by those of the
+    twice where the normalization takes statistics of a set: transductive, by those of the query, and by those of the
     support, and `say` is told of each. A learner without inner steps is judged once. `changes` to the experiment make
     other tasks than those it was trained on: `{"amplitude": (5.0, 10.0)}`. `on="support"` judges what was learned on
     what it was learned from. `norms` leaves out some of the statistics.
@@ -197,7 +197,7 @@ def _values(model: Model, judge: Callable[..., np.ndarray], data: Any, shape: tu
 
 def _row(model: Model, shots: int, steps: int, values: np.ndarray) -> Row:
     """One row from each seed's scores on the same tasks; the interval is over tasks, each the mean of the seeds."""
-    joined = summarise(shots, steps, values.mean(0))
+    joined = summarize(shots, steps, values.mean(0))
     row: Row = {
         "shots": shots,
         "inner_steps": steps,
@@ -230,7 +230,7 @@ def adapt(
 ) -> np.ndarray:
     """Adapts to a support set and predicts at `x`; the mean over the run's seeds.
 
-    Images give probabilities of the classes 0 ... `ways` - 1. They are normalised by the statistics of the support,
+    Images give probabilities of the classes 0 ... `ways` - 1. They are normalized by the statistics of the support,
     also after a transductive training, so that the answer for one image does not depend on what else is asked; `norm`
     says otherwise.
     """

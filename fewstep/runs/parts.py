@@ -25,8 +25,8 @@ class Problem(NamedTuple):
 
     `tasks(shots, queries, split="train", ways=None)` makes the task distribution in other sizes; `classes` gives
     batches of all training classes, `n_classes` how many these are; `network(outputs, norm)` fits the tasks
-    (`outputs=None`: its features); `loss` is minimised; `score` is told, in the unit `metric`; `validation` is lower
-    for better; `norms` are the ways of normalising to judge by, the one of the training first; `image` is the shape of
+    (`outputs=None`: its features); `loss` is minimized; `score` is told, in the unit `metric`; `validation` is lower
+    for better; `norms` are the ways of normalizing to judge by, the one of the training first; `image` is the shape of
     one, or `widths` the numbers of a row of x and of y. Of a table, `schema` are its columns, `rows(split)` its rows.
     """
 

@@ -11,7 +11,7 @@ from fewstep.inspection import Report
 from fewstep.runs.drawing import figure, svg
 from fewstep.runs.model import Model
 
-COLOURS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
+COLORS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
 
 
 def adaptation(models: dict[str, Model], *, steps: int, n_tasks: int = 6, seed: int = 0) -> str:
@@ -45,25 +45,25 @@ def _one_task(ax: Any, models: dict[str, Model], predict: dict[str, Any], key: A
     order = np.argsort(np.asarray(query.x)[:, 0])
     x = query.x[order]
     ax.plot(x[:, 0], query.y[order, 0], color="#adb5bd", linewidth=3, label="true curve")
-    for colour, (name, model) in zip(COLOURS, models.items(), strict=False):
+    for color, (name, model) in zip(COLORS, models.items(), strict=False):
         before, after = predict[name](model.metas[0], key, support, x)
-        ax.plot(x[:, 0], before[:, 0], color=colour, linewidth=1, linestyle=":", label=f"{name} before")
-        ax.plot(x[:, 0], after[:, 0], color=colour, linewidth=1.6, label=f"{name} after {steps}")
+        ax.plot(x[:, 0], before[:, 0], color=color, linewidth=1, linestyle=":", label=f"{name} before")
+        ax.plot(x[:, 0], after[:, 0], color=color, linewidth=1.6, label=f"{name} after {steps}")
     ax.scatter(support.x[:, 0], support.y[:, 0], color="black", s=16, zorder=3, label="support")
 
 
 def training(models: dict[str, Model]) -> str:
     """The training loss and the validation score against the step, all seeds."""
     with figure(1, 2, (11, 3.2), sharey=True) as (drawn, axes):
-        for colour, (name, model) in zip(COLOURS, models.items(), strict=False):
+        for color, (name, model) in zip(COLORS, models.items(), strict=False):
             rows = model.run.log()
             for seed in model.run.seeds:
                 mine = [row for row in rows if int(row[1]) == seed]
                 label = name if seed == model.run.seeds[0] else None
                 steps, losses = [int(row[0]) for row in mine], [float(row[2]) for row in mine]
-                axes[0, 0].plot(steps, losses, color=colour, linewidth=0.8, label=label)
+                axes[0, 0].plot(steps, losses, color=color, linewidth=0.8, label=label)
                 judged = [(int(row[0]), float(row[4])) for row in mine if row[4]]
-                axes[0, 1].plot(*zip(*judged, strict=True) if judged else ([], []), color=colour, label=label)
+                axes[0, 1].plot(*zip(*judged, strict=True) if judged else ([], []), color=color, label=label)
         for ax, title in zip(axes.flat, ("query loss in training", "score on the validation tasks"), strict=True):
             ax.set(xlabel="outer step", title=title, yscale="log")
             ax.legend()
@@ -73,7 +73,7 @@ def training(models: dict[str, Model]) -> str:
 def inside(report: Report) -> str:
     """Each layer's mask probabilities and T's singular values, sorted."""
     with figure(1, 2, (11, 3.0)) as (drawn, axes):
-        for colour, layer in zip(COLOURS * len(report.layers), report.layers, strict=False):
+        for color, layer in zip(COLORS * len(report.layers), report.layers, strict=False):
             for ax, values in zip(axes.flat, (layer.probabilities, layer.singular_values), strict=True):
                 if values is not None:
                     ax.plot(
@@ -81,7 +81,7 @@ def inside(report: Report) -> str:
                         np.sort(values)[::-1],
                         "o-",
                         ms=3,
-                        color=colour,
+                        color=color,
                         label=layer.path,
                     )
         titles = ("probability that a task moves a unit", "singular values of T")

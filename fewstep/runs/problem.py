@@ -1,4 +1,4 @@
-"""From an experiment to its problem: the tasks, the network that fits them, and what is minimised and judged."""
+"""From an experiment to its problem: the tasks, the network that fits them, and what is minimized and judged."""
 
 import inspect
 from functools import partial
@@ -34,7 +34,7 @@ _OF_NETWORKS = (
     "adapt_norm",
 )
 _OF_IMAGES = (
-    "ways", "validation_ways", "image_size", "colour", "skip_bad", "rotate", "split", "split_seed", "filters", "blocks",
+    "ways", "validation_ways", "image_size", "color", "skip_bad", "rotate", "split", "split_seed", "filters", "blocks",
     "down", "shear", "zoom", "head", "norm", "norm_scale", "adapt_norm",
 )  # fmt: skip
 _OWN_SIZES = {"omniglot": 105}
@@ -104,7 +104,7 @@ def _images(experiment: Experiment) -> Problem:
     plain = experiment.tasks == "omniglot"
     rotate = experiment.rotate or ("episode" if plain else "none")
     size = experiment.image_size or _SIZES.get(experiment.tasks, 32)
-    image = (size, size, 1 if plain or experiment.colour == "grey" else 3)
+    image = (size, size, 1 if plain or experiment.color == "gray" else 3)
     load = partial(_load, experiment, size)
 
     def tasks(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
@@ -164,7 +164,7 @@ def _which(experiment: Experiment) -> dict[str, Any]:
     """Which of the ways to read and split its images."""
     if experiment.tasks.startswith("folder:"):
         return {
-            "colour": experiment.colour or "rgb",
+            "color": experiment.color or "rgb",
             "classes": experiment.classes,
             "skip_bad": experiment.skip_bad,
         }
@@ -174,6 +174,6 @@ def _which(experiment: Experiment) -> dict[str, Any]:
 def _check_split(experiment: Experiment) -> None:
     """An option that says how to read or split must belong to that kind of images."""
     folder = experiment.tasks.startswith("folder:")
-    idle = ("split",) if folder else ("colour", "split_seed", "skip_bad")
+    idle = ("split",) if folder else ("color", "split_seed", "skip_bad")
     why = "a folder's classes are drawn by `split_seed`" if folder else f"{experiment.tasks} fixes it"
     _refuse(experiment, idle, why)

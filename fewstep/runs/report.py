@@ -94,7 +94,7 @@ def _score(row: dict[str, Any]) -> str:
 
 
 def _by(row: dict[str, Any]) -> str:
-    """Whose statistics a row was normalised by, where that was a choice."""
+    """Whose statistics a row was normalized by, where that was a choice."""
     return {"transductive": ", statistics of the query", "support": ", of the support"}.get(row.get("norm", ""), "")
 
 

@@ -34,7 +34,7 @@ def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
     if state is None:
         if messages:
             raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with `overwrite=True`.")
-        state = first_state(built.learner, built.optimiser, run.seeds)
+        state = first_state(built.learner, built.optimizer, run.seeds)
     _check_steps(run, int(state.step))
     if 0 < int(state.step) < run.experiment.steps:
         say(f"Going on from step {int(state.step)} of {run.path}.")

@@ -59,12 +59,12 @@ class Run:
         Raises `FewstepError` when another experiment than that of config.json made it."""
         if not checkpoint.steps(self.checkpoints):
             return None, []
-        like = first_state(built.learner, built.optimiser, self.seeds)
+        like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.newest(self.checkpoints, like, self._check_maker)
 
     def state_at(self, step: int, built: Built) -> TrainState:
         """The state of one checkpoint. Raises `FewstepError` when it is not there or damaged."""
-        like = first_state(built.learner, built.optimiser, self.seeds)
+        like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.restore(self._checkpoint(step), like, self._check_maker)
 
     def save(self, state: TrainState, log: Iterable[Line] = ()) -> Path:

@@ -20,11 +20,11 @@ def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainStat
     built = build(experiment)
     tasks, seeds = built.training, [experiment.seed + number for number in range(experiment.seeds)]
     segment = make_segment(
-        built.learner, tasks, built.optimiser, meta_batch=experiment.meta_batch, outer=built.outer, mesh=mesh,
+        built.learner, tasks, built.optimizer, meta_batch=experiment.meta_batch, outer=built.outer, mesh=mesh,
         chunk=places.chunk,
     )  # fmt: skip
     arrays = everywhere(tasks.data, mesh)
-    state = everywhere(first_state(built.learner, built.optimiser, seeds), mesh)
+    state = everywhere(first_state(built.learner, built.optimizer, seeds), mesh)
 
     def run(steps: int) -> TrainState:
         nonlocal state

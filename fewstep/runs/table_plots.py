@@ -6,7 +6,7 @@ import numpy as np
 
 from fewstep.runs.drawing import figure, svg
 from fewstep.runs.model import Model
-from fewstep.runs.plots import COLOURS
+from fewstep.runs.plots import COLORS
 from fewstep.runs.table_model import LEVEL, ensemble_of
 from fewstep.tables import Rows, Schema
 from fewstep.tables._ensemble import Ensemble
@@ -23,11 +23,11 @@ def adapted_tasks(models: dict[str, Model], *, n_tasks: int = 6, seed: int = 0) 
     with figure(-(-count // columns), columns, (11, 3.1 * -(-count // columns))) as (drawn, axes):
         for number, ax in enumerate(axes.flat[:count]):
             known = chosen(rows, number, first.run.experiment.shots, seed)
-            for colour, (name, ensemble) in zip(COLOURS, ensembles.items(), strict=False):
+            for color, (name, ensemble) in zip(COLORS, ensembles.items(), strict=False):
                 if along is None:
-                    _scatter(ax, ensemble, rows.of(number), known, (name, colour))
+                    _scatter(ax, ensemble, rows.of(number), known, (name, color))
                 else:
-                    draw_curve(ax, curve_of(ensemble, rows, number, known, along), (name, colour))
+                    draw_curve(ax, curve_of(ensemble, rows, number, known, along), (name, color))
             ax.set_title(rows.names[number], fontsize=9)
         for ax in axes.flat[count:]:
             ax.axis("off")
@@ -84,28 +84,28 @@ def curve_of(ensemble: Ensemble, rows: Rows, number: int, known: np.ndarray, alo
 
 
 def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
-    """Draws a curve with its name and colour."""
-    (name, colour), middle = look, np.asarray(curve.middle)
+    """Draws a curve with its name and color."""
+    (name, color), middle = look, np.asarray(curve.middle)
     ax.plot(curve.x, curve.y, ".", color="#adb5bd", ms=4, label="not seen")
-    ax.plot(curve.at, middle, color=colour, linewidth=1.6, label=name)
+    ax.plot(curve.at, middle, color=color, linewidth=1.6, label=name)
     if curve.half is not None:
         low, high = middle - curve.half, middle + curve.half
-        ax.fill_between(curve.at, low, high, color=colour, alpha=0.15, linewidth=0, label="90 % interval")
+        ax.fill_between(curve.at, low, high, color=color, alpha=0.15, linewidth=0, label="90 % interval")
     ax.plot(*np.asarray([(curve.x[n], curve.y[n]) for n in curve.known]).T, "ko", ms=4, label="learned from")
     ax.set(xlabel=curve.columns[0], ylabel=curve.columns[1])
 
 
 def _scatter(ax: Any, ensemble: Ensemble, task: Any, known: np.ndarray, look: tuple[str, str]) -> None:
-    (x, y), schema, (name, colour) = task, ensemble.schema, look
+    (x, y), schema, (name, color) = task, ensemble.schema, look
     rest = np.setdiff1d(np.arange(len(x)), known)
     mean, _ = ensemble.adapted(x[known], y[known]).predict(x[rest])
     if schema.classes:
         right = mean.argmax(1) == y[rest]
-        ax.bar([name], [100 * right.mean()], color=colour, label=name)
+        ax.bar([name], [100 * right.mean()], color=color, label=name)
         ax.set(ylabel="accuracy in %", ylim=(0, 102))
         return
     true, told = schema.target.decode(y[rest, 0]), schema.target.decode(mean[:, 0])
-    ax.plot(true, told, ".", color=colour, ms=4, label=name)
+    ax.plot(true, told, ".", color=color, ms=4, label=name)
     ends = [min(true.min(), told.min()), max(true.max(), told.max())]
     ax.plot(ends, ends, color="#adb5bd", linewidth=1, label="right")
     ax.set(xlabel=f"{schema.target.name}, true", ylabel="predicted")

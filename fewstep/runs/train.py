@@ -122,7 +122,7 @@ def _train(
                 built.learner,
                 tasks,
                 steps=experiment.steps,
-                optimiser=built.optimiser,
+                optimizer=built.optimizer,
                 meta_batch=experiment.meta_batch,
                 outer=built.outer,
                 seed=run.seeds,

@@ -21,7 +21,7 @@ from fewstep.serve._schema import Curve, Drawn, DrawTask, Points
 
 _CURVE = 200
 _SHOTS = 100
-_QUERIES = 1  # images of each class to recognise
+_QUERIES = 1  # images of each class to recognize
 
 
 class Drawer:

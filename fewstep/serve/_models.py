@@ -97,7 +97,7 @@ class Served:
         return sum(leaf.size for leaf in jax.tree.leaves(self.metas)) * max(1, places)
 
     def learner(self, ways: int | None) -> Learner:
-        """The learner for so many classes; images are normalised by the support, so that queries stay apart."""
+        """The learner for so many classes; images are normalized by the support, so that queries stay apart."""
         return self.model.built.make(ways, "support" if "support" in self.model.built.problem.norms else None)
 
     @cached_property

@@ -99,7 +99,7 @@ def _points(served: Served, support: Support) -> Any:
     return x, _rows(support.y, "support.y", outputs, served.limits.points), None, None
 
 
-def _labelled(served: Served, support: Support) -> Any:
+def _labeled(served: Served, support: Support) -> Any:
     x = _image_rows(served, support, "support", served.limits.points)
     if support.labels is None:
         raise invalid("no_labels", 'The support has no "labels". Send the class of each image.')
@@ -124,7 +124,7 @@ def _table(served: Served, support: Support) -> Any:
     return x, y, served.ensemble.schema.classes or None, None, far
 
 
-_SUPPORT = {"curve": _points, "images": _labelled, "table": _table}
+_SUPPORT = {"curve": _points, "images": _labeled, "table": _table}
 
 
 def _image_rows(served: Served, given: Support | Query, what: str, most: int) -> np.ndarray:

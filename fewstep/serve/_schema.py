@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-# Rows of numbers: points, or images of up to three axes. Spelt out, so that nothing nested deeper is ever built.
+# Rows of numbers: points, or images of up to three axes. Spelled out, so that nothing nested deeper is ever built.
 Row = list[float | list[float | list[float]]]
 Rows = Annotated[
     list[float | Row], Meta(description="One entry a row: a number, a list of numbers, or an image as nested lists.")
@@ -137,7 +137,7 @@ class Points(msgspec.Struct, omit_defaults=True):
 
 
 class Drawn(msgspec.Struct, omit_defaults=True):
-    """A random task: of a curve with the curve itself, of images with others to recognise."""
+    """A random task: of a curve with the curve itself, of images with others to recognize."""
 
     support: Points
     curve: Curve | None = None

@@ -103,7 +103,7 @@ def _of_kind(frame: Frame, name: str, kind: Kind | None, cells: Cells) -> Cells:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """How one column enters the network: a number standardised by the training tasks, a category as one of several.
+    """How one column enters the network: a number standardized by the training tasks, a category as one of several.
 
     `low` and `high` are the ends of what the training tasks have; of a run that was made without them, they are taken
     to be five deviations away.
@@ -124,7 +124,7 @@ class Column:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of a number's range in training, standardised."""
+        """The ends of a number's range in training, standardized."""
         if self.low is None or self.high is None:
             return -FARTHEST, FARTHEST
         return (self.low - self.mean) / self.scale, (self.high - self.mean) / self.scale

@@ -19,7 +19,7 @@ class Calibration:
 
     Half an interval is `ratio * sqrt(spread^2 + floor^2)`, with the spread of the ensemble's members; `floor` is the
     usual error on the held-out tasks and `ratio` the quantile of their errors over that root. All is in the unit of
-    the standardised target. Of classes there is a temperature instead.
+    the standardized target. Of classes there is a temperature instead.
     """
 
     floors: dict[int, float]

@@ -1,6 +1,6 @@
 r"""How far rows lie outside what the training tasks had, and how much wider that makes an interval.
 
-A row's distance is that of its standardised numbers to the box of the training's ranges:
+A row's distance is that of its standardized numbers to the box of the training's ranges:
 
     d = sqrt(sum_j max(0, low_j - x_j, x_j - high_j)^2),        half' = half + d_query + d_support
 

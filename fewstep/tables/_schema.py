@@ -46,11 +46,11 @@ class Schema:
         return tuple(np.asarray(ends).T)
 
     def x(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
-        """The features of each row, standardised; a number beyond five deviations is taken as five."""
+        """The features of each row, standardized; a number beyond five deviations is taken as five."""
         return clamped(self.unbounded(frame, strict=strict))
 
     def unbounded(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
-        """The features of each row, standardised, however far they lie."""
+        """The features of each row, standardized, however far they lie."""
         for name in self.names:
             if name not in frame.columns:
                 raise FewstepError(
@@ -61,7 +61,7 @@ class Schema:
         return np.concatenate(parts, axis=1)
 
     def y(self, frame: Frame) -> np.ndarray:
-        """The target of each row: a column of standardised numbers, or the numbers of the classes."""
+        """The target of each row: a column of standardized numbers, or the numbers of the classes."""
         if self.target.name not in frame.columns:
             raise FewstepError(
                 f"{frame.name} has no column {self.target.name!r}, which is what the model learns. It has: "
@@ -84,7 +84,7 @@ class Schema:
 
 
 def clamped(x: np.ndarray) -> np.ndarray:
-    """Standardised features as the network gets them."""
+    """Standardized features as the network gets them."""
     return np.clip(x, -FARTHEST, FARTHEST).astype(np.float32)
 
 

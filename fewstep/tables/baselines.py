@@ -127,7 +127,7 @@ class _Fitted:
                 optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(rate, _TRAIN_STEPS))
             )
             self._known[name] = train(
-                learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimiser=steps, seed=self.seed
+                learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimizer=steps, seed=self.seed
             ).meta
         return self._known[name]
 
@@ -175,7 +175,7 @@ def shifted(network: Network) -> Learner:
 
 
 def alone() -> Learner:
-    """A Gaussian process for each task from nothing: lengths and noise maximise the likelihood of its own rows."""
+    """A Gaussian process for each task from nothing: lengths and noise maximize the likelihood of its own rows."""
     lengths, noises = jnp.asarray([0.1, 0.3, 1.0, 3.0]), jnp.asarray([1e-3, 1e-2, 1e-1])
     grid = jnp.stack([a.ravel() for a in jnp.meshgrid(lengths, noises, indexing="ij")], axis=1)
 

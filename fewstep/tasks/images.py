@@ -49,7 +49,7 @@ def images(
 
 
 def all_classes(of: ImageSet, rows: int = 64, *, rotate: Rotate = "none", invert: bool = False) -> Tasks:
-    """Batches of `rows` images from all classes, labelled by the class: what an ordinary classifier is trained on.
+    """Batches of `rows` images from all classes, labeled by the class: what an ordinary classifier is trained on.
 
     **Arguments:** as `images`; with `rotate="classes"` there are four times as many labels, with `"episode"` each image
     is turned at random.

@@ -6,6 +6,6 @@
 from fewstep.universality.construct import Construction as Construction
 from fewstep.universality.construct import construct as construct
 from fewstep.universality.plan import Plan as Plan
-from fewstep.universality.targets import nearest_neighbour as nearest_neighbour
+from fewstep.universality.targets import nearest_neighbor as nearest_neighbor
 from fewstep.universality.targets import ridge as ridge
 from fewstep.universality.targets import target_of as target_of

@@ -82,7 +82,7 @@ def _shape(plan: Plan, knots: int) -> tuple[int, ...]:
 
 
 def table_of(plan: Plan, target: Target, knots: int) -> Params:
-    """The target at the bins' centres and `knots` values of each y, and what is needed to read the bar block."""
+    """The target at the bins' centers and `knots` values of each y, and what is needed to read the bar block."""
     shape = _shape(plan, knots)
     knots = knots if plan.labels == "numbers" else plan.classes
     if (entries := np.prod(shape, dtype=float) * plan.outputs) > _LARGEST:
@@ -95,8 +95,8 @@ def table_of(plan: Plan, target: Target, knots: int) -> Params:
 
 def _tabulate(plan: Plan, target: Target, knots: int, shape: tuple[int, ...]) -> np.ndarray:
     places = np.stack([axis.ravel() for axis in np.indices(shape)], axis=1)
-    x = plan.centres()[places[:, : plan.examples]]
-    x_star = plan.centres(query=True)[places[:, plan.examples]]
+    x = plan.centers()[places[:, : plan.examples]]
+    x_star = plan.centers(query=True)[places[:, plan.examples]]
     labels = places[:, plan.examples + 1 :].reshape(len(places), plan.examples, -1)
     if plan.labels == "numbers":
         low, high = (np.array(side) for side in zip(*plan.y_box, strict=True))
@@ -116,7 +116,7 @@ def mlp_of(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> P
     """The perceptron trained by Adam on what the step writes for examples drawn from the box."""
     drawn = draw(plan, _POINTS, seed)
     x, y, x_star, answer = (jnp.asarray(array) for array in (*drawn, evaluate(plan, target, *drawn)))
-    optimiser, readout = optax.adam(optax.cosine_decay_schedule(3e-3, steps)), mlp_reader(plan)
+    optimizer, readout = optax.adam(optax.cosine_decay_schedule(3e-3, steps)), mlp_reader(plan)
 
     def wrong(params: Params, rows: Array) -> Array:
         bars = jax.vmap(lambda *point: written(plan, *point))(x[rows], y[rows], x_star[rows])
@@ -125,12 +125,12 @@ def mlp_of(plan: Plan, target: Target, *, steps: int = 3000, seed: int = 0) -> P
     def step(carry: tuple[Params, optax.OptState], key: Array) -> tuple[tuple[Params, optax.OptState], None]:
         params, memory = carry
         slope = jax.grad(wrong)(params, jax.random.randint(key, (_BATCH,), 0, _POINTS))
-        updates, memory = optimiser.update(slope, memory, params)
+        updates, memory = optimizer.update(slope, memory, params)
         return (optax.apply_updates(params, updates), memory), None
 
     params = _perceptron(plan).init(jax.random.key(seed))
     keys = jax.random.split(jax.random.key(seed + 1), steps)
-    (params, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimiser.init(p)), keys))(params)
+    (params, _), _ = jax.jit(lambda p: jax.lax.scan(step, (p, optimizer.init(p)), keys))(params)
     return params
 
 

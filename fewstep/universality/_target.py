@@ -60,7 +60,7 @@ def draw(plan: Plan, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     width = (high - low) / plan.bins
     within = random.uniform(-0.499, 0.499, (n, plan.examples, size)) * width
     x_star = random.uniform(low, high, (n, size))
-    return plan.centres()[chosen] + within, _labels(plan, random, n), x_star
+    return plan.centers()[chosen] + within, _labels(plan, random, n), x_star
 
 
 def _labels(plan: Plan, random: np.random.Generator, n: int) -> np.ndarray:

@@ -101,7 +101,7 @@ def closed_form(built: Construction, seed: int = 0) -> Written:
     """Takes the step for examples in each bin of x and looks at each bin of x*."""
     plan = built.plan
     x, y, _ = draw(plan, plan.J, seed)
-    x[:, 0], asked = plan.centres(), jnp.asarray(plan.centres(query=True))
+    x[:, 0], asked = plan.centers(), jnp.asarray(plan.centers(query=True))
     worst = largest = 0.0
     for examples, labels in zip(x, y, strict=True):
         if plan.labels != "one-hot":
@@ -115,12 +115,12 @@ def closed_form(built: Construction, seed: int = 0) -> Written:
 def written_at_most(built: Construction, seed: int = 0) -> float:
     """The largest entry that a step writes into the bar block, seen at all bins of x*."""
     x, y, _ = draw(built.plan, 1, seed)
-    return float(jnp.abs(_bars(built, built.adapt(x[0], y[0]), jnp.asarray(built.plan.centres(query=True)))).max())
+    return float(jnp.abs(_bars(built, built.adapt(x[0], y[0]), jnp.asarray(built.plan.centers(query=True)))).max())
 
 
 def over_alpha(built: Construction, alphas: tuple[float, ...] = ALPHAS, seed: int = 0) -> list[float]:
     """The closed form's error for steps of several sizes: there is no remainder of order alpha squared."""
-    plan, asked = built.plan, jnp.asarray(built.plan.centres(query=True))
+    plan, asked = built.plan, jnp.asarray(built.plan.centers(query=True))
     x, y, _ = (jnp.asarray(part[0]) for part in draw(plan, 1, seed))
     told = jax.vmap(lambda s: written(plan, x, y, s))(asked) / plan.lr
 
@@ -147,10 +147,10 @@ def ranks(built: Construction, seed: int = 0) -> Ranks:
     params = _params(built, built.adapt(x[0], y[0]))
     layers = np.asarray(params["layers"]["cross"])
     unit = {**params, "switch": {"bias": jnp.ones_like(params["switch"]["bias"])}}
-    centres = jnp.asarray(plan.centres(query=True))
-    change = np.asarray(through(plan.shape, unit, centres)[0].bar)
+    centers = jnp.asarray(plan.centers(query=True))
+    change = np.asarray(through(plan.shape, unit, centers)[0].bar)
     off = {**params, "switch": {"bias": jnp.zeros_like(params["switch"]["bias"])}}
-    at_x = np.asarray(through(plan.shape, off, jnp.asarray(plan.centres()))[0].bar)
+    at_x = np.asarray(through(plan.shape, off, jnp.asarray(plan.centers()))[0].bar)
     whole = np.linalg.matrix_rank(np.concatenate([at_x, change]))
     return Ranks(max(int(np.linalg.matrix_rank(layer)) for layer in layers), int(whole))
 
@@ -159,8 +159,8 @@ def least_activation(built: Construction, seed: int = 0) -> tuple[float, float]:
     """The smallest entry of any activation, before the step at all bins of x, and after it at all bins of x*."""
     plan = built.plan
     x, y, _ = draw(plan, 1, seed)
-    before = through(plan.shape, built.meta["weights"], jnp.asarray(plan.centres()))[1]
-    after = flows(built, x[0], y[0], plan.centres(query=True))[1]
+    before = through(plan.shape, built.meta["weights"], jnp.asarray(plan.centers()))[1]
+    after = flows(built, x[0], y[0], plan.centers(query=True))[1]
     return tuple(min(float(block.min()) for block in flow) for flow in (before, after))  # type: ignore[return-value]
 
 
@@ -212,4 +212,4 @@ def _apart(plan: Plan, x: np.ndarray) -> np.ndarray:
     """The examples with all but the first moved to bins of their own."""
     first = int(plan.bin_of(jnp.asarray(x[:1]))[0])
     others = (first + 1 + np.arange(plan.examples - 1)) % plan.J
-    return np.concatenate([x[:1], plan.centres()[others]])
+    return np.concatenate([x[:1], plan.centers()[others]])

@@ -171,7 +171,7 @@ class Plan:
         along = jnp.clip(jnp.floor((x - low) / (high - low) * bins), 0, bins - 1).astype(int)
         return jnp.sum(along * (bins ** jnp.arange(len(self.x_box)))[None], axis=1)
 
-    def centres(self, *, query: bool = False) -> np.ndarray:
+    def centers(self, *, query: bool = False) -> np.ndarray:
         """The middle of each bin, by its number."""
         bins = (self.query_bins or self.bins) if query else self.bins
         along = [low + (high - low) * (np.arange(bins) + 0.5) / bins for low, high in self.x_box]

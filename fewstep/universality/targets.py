@@ -13,20 +13,20 @@ Point = Float[Array | np.ndarray, " inputs"]
 _PENALTY = 0.5
 
 
-def nearest_neighbour(x: Points, y: Labels, x_star: Point) -> Float[Array, " outputs"]:
+def nearest_neighbor(x: Points, y: Labels, x_star: Point) -> Float[Array, " outputs"]:
     """The label of the example nearest to x*."""
     return jnp.asarray(y)[jnp.argmin(jnp.sum(jnp.square(jnp.asarray(x) - x_star[None]), axis=1))]
 
 
 def ridge(x: Points, y: Labels, x_star: Point) -> Float[Array, " outputs"]:
-    """Linear least squares without an intercept, its weights penalised: `y X (X^T X + 1/2)^-1 x*`."""
+    """Linear least squares without an intercept, its weights penalized: `y X (X^T X + 1/2)^-1 x*`."""
     x = jnp.asarray(x)
     gram = x.T @ x + _PENALTY * jnp.eye(x.shape[1], dtype=x.dtype)
     return jnp.linalg.solve(gram, x.T @ y).T @ x_star
 
 
-TARGETS: dict[str, Target] = {"nearest-neighbour": nearest_neighbour, "ridge": ridge}
-EXAMPLES = {"nearest-neighbour": 2, "ridge": 1}  # with one example, the nearest neighbour is always the same
+TARGETS: dict[str, Target] = {"nearest-neighbor": nearest_neighbor, "ridge": ridge}
+EXAMPLES = {"nearest-neighbor": 2, "ridge": 1}  # with one example, the nearest neighbor is always the same
 
 
 def target_of(text: str) -> Target:

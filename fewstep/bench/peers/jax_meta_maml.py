@@ -23,7 +23,7 @@ def perceptron(weights, x):
 
 
 def conv4(weights, x):
-    """Blocks of a convolution of stride 2, normalisation by the batch's own statistics and ReLU; a linear layer."""
+    """Blocks of a convolution of stride 2, normalization by the batch's own statistics and ReLU; a linear layer."""
     for number in range(sum(path.startswith("norm") for path in weights)):
         kernel = weights[f"conv_{number}/kernel"]
         x = jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=_DIMENSIONS)

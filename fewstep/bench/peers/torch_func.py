@@ -41,7 +41,7 @@ def make(problem):
     if "--compile" in sys.argv:
         gradient = torch.compile(gradient)
     params = {path: leaf.requires_grad_() for path, leaf in params.items()}
-    optimiser = torch.optim.Adam(list(params.values()), spec["outer_lr"])
+    optimizer = torch.optim.Adam(list(params.values()), spec["outer_lr"])
     plain = lambda: {path: leaf.detach() for path, leaf in params.items()}
 
     def take(steps):
@@ -49,7 +49,7 @@ def make(problem):
             grads, _ = gradient(plain(), *tasks)
             for path, leaf in params.items():
                 leaf.grad = grads[path]
-            optimiser.step()
+            optimizer.step()
 
     def check():
         grads, value = gradient(to_torch(problem.weights), *tasks)

@@ -38,7 +38,7 @@ def network_of(spec):
 
 
 def moves(path):
-    """Whether the inner loop adapts an array: all but the shift of a normalisation."""
+    """Whether the inner loop adapts an array: all but the shift of a normalization."""
     return not path.startswith("norm")
 
 
@@ -52,7 +52,7 @@ def perceptron(weights, x):
 
 
 def conv4(weights, x):
-    """Blocks of a convolution of stride 2, normalisation by the batch's own statistics and ReLU; a linear layer."""
+    """Blocks of a convolution of stride 2, normalization by the batch's own statistics and ReLU; a linear layer."""
     for number in range(sum(path.startswith("norm") for path in weights)):
         high, wide = (max((-(-size // 2) - 1) * 2 + 3 - size, 0) for size in x.shape[-2:])
         x = pad(x, (wide // 2, wide - wide // 2, high // 2, high - high // 2))

@@ -122,7 +122,7 @@ def _claim(what: str, title: str, data: list[tuple[Any, ...]], told: dict[str, T
 
 
 def _image(title: str, kernel: list[list[float]], ax: Any) -> None:
-    ax.imshow(np.asarray(kernel), cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+    ax.imshow(np.asarray(kernel), cmap="Grays", vmin=0, vmax=1, interpolation="nearest")
     ax.set(title=title, xticks=[], yticks=[])
 
 

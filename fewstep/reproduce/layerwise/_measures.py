@@ -3,7 +3,7 @@
 Ours are of the features that the read-out reads (Z: of ISM its random features, of W_s its columns, of a trained
 network its last hidden layer), with a Gaussian kernel of the bandwidth that makes most of it:
 
-    H*   sum(A B) / (|A| |B|), A and B the kernels of Z and of the labels, centred on one side;  CKA: on both
+    H*   sum(A B) / (|A| |B|), A and B the kernels of Z and of the labels, centered on one side;  CKA: on both
     MSE  mean squared distance to the class mean, over the mean squared distance to the mean
     CE   mean negative log likelihood of a logistic regression on Z, each column scaled
     C    mean cosine between rows of different classes, over that of rows of one class
@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fewstep._kernels._hsic import best_bandwidth
 from fewstep._kernels._kernel import gaussian
-from fewstep._kernels._measure import alignment, centre, linear_alignment, one_hot, scatter_ratio, trace_ratio
+from fewstep._kernels._measure import alignment, center, linear_alignment, one_hot, scatter_ratio, trace_ratio
 
 NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")
 AUTHORS = ("H*", "MSE", "CE", "C", "T")
@@ -51,7 +51,7 @@ def bandwidth(features: np.ndarray, codes: np.ndarray) -> Any:
     codes = np.unique(codes, return_inverse=True)[1]
     with jax.enable_x64(True):
         z, labels = jnp.asarray(features[some], jnp.float64), one_hot(codes)[some]
-        return _bandwidth(z, centre(labels))
+        return _bandwidth(z, center(labels))
 
 
 _bandwidth = jax.jit(best_bandwidth)
@@ -69,9 +69,9 @@ def authors(
     with jax.enable_x64(True):
         labels, z = one_hot(codes), jnp.asarray(features, jnp.float64)
         if kernel is None:
-            hsic = linear_alignment(z, labels).normalised
+            hsic = linear_alignment(z, labels).normalized
         else:
-            hsic = alignment(lambda a, b: gaussian(a, b, jnp.asarray(kernel)), z, labels, len(z)).normalised
+            hsic = alignment(lambda a, b: gaussian(a, b, jnp.asarray(kernel)), z, labels, len(z)).normalized
         apart = scatter_ratio(jnp.asarray(near, jnp.float64), labels, len(z))
     cosine = products(features, codes) if kernel is None else _kernel_products(features, float(kernel), codes)
     told = (float(hsic), _within(near, codes, power), entropy(features, codes), cosine, float(apart))
@@ -81,7 +81,7 @@ def authors(
 def entropy(features: np.ndarray, codes: np.ndarray) -> float:
     """The mean negative log likelihood of the labels under a logistic regression that was fitted to them.
 
-    It has a vector of weights a class, as the authors' has: for two classes that is one vector, penalised half as much.
+    It has a vector of weights a class, as the authors' has: for two classes that is one vector, penalized half as much.
     """
     strength = 2.0 if codes.max() == 1 else 1.0
     with warnings.catch_warnings():

@@ -51,7 +51,7 @@ def _others(plan: Plan) -> list[tuple[np.ndarray, float]]:
     low, high = plan.y_box[0]
     apart = plan.J // plan.examples
     return [
-        (plan.centres()[(plan.J // 3 + number * apart) % plan.J], low + (0.3 + 0.4 * number) % 1 * (high - low))
+        (plan.centers()[(plan.J // 3 + number * apart) % plan.J], low + (0.3 + 0.4 * number) % 1 * (high - low))
         for number in range(plan.examples - 1)
     ]
 
@@ -98,7 +98,7 @@ def _errors(rows: list[tuple[Any, ...]], ax: Any) -> None:
         bins, errors = zip(*(row[1:3] for row in rows if row[0] == name), strict=True)
         ax.plot(bins, errors, marker="o", label=name, **style(number + 1))
     first = [row for row in rows if row[0] == rows[0][0]]
-    ax.plot([r[1] for r in first], [1.5 * first[0][2] * first[0][1] / r[1] for r in first], linewidth=0.7, color="grey")
+    ax.plot([r[1] for r in first], [1.5 * first[0][2] * first[0][1] / r[1] for r in first], linewidth=0.7, color="gray")
     ax.set(xscale="log", yscale="log", xlabel="bins of x and of x*", ylabel="error")
     ax.legend(fontsize=8)
 
@@ -109,9 +109,9 @@ def information(target: Target, plan: Plan) -> Figure:
     small = dataclasses.replace(plan, bins=bins, query_bins=None)
     built = construct(target, small)
     x, y, x_star = (
-        small.centres()[: small.examples],
+        small.centers()[: small.examples],
         np.full((small.examples, 1), small.y_box[0][1]),
-        small.centres()[-1:],
+        small.centers()[-1:],
     )
     before, after = checks.flows(built, x, y, x_star)
     changed = np.asarray(built.adapt(x, y).fast["layers/cross"])
@@ -143,7 +143,7 @@ def _stacked(flow: checks.Signal) -> np.ndarray:
 
 def _flow(title: str, image: np.ndarray, line: int, ax: Any) -> None:
     top = image.max() or 1.0
-    ax.imshow(np.sqrt(image / top), cmap="Greys", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    ax.imshow(np.sqrt(image / top), cmap="Grays", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     if line:
         ax.axhline(line - 0.5, color="#0072b2", linewidth=0.8)
     ax.set(title=title, xlabel="layer, in the order applied", ylabel="unit")

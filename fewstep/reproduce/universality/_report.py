@@ -12,7 +12,7 @@ from fewstep.runs.page import page, table
 TITLE = "One gradient step can express any learner"
 HEAD = ["target", "what", "measured", "the proof says", ""]
 _TEXT = (
-    "A learner takes examples (x, y) and a new x*, and gives an answer: nearest neighbours, ridge regression, or "
+    "A learner takes examples (x, y) and a new x*, and gives an answer: nearest neighbors, ridge regression, or "
     "something nobody has a name for. Finn and Levine proved that one network followed by one step of plain gradient "
     "descent can be any such learner, as nearly as one likes. This page does not prove it. It builds the network, "
     "takes the step with the same code that trains every other model here, and looks.",

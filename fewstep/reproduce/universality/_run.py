@@ -19,7 +19,7 @@ from fewstep.universality.plan import Plan
 from fewstep.universality.targets import EXAMPLES, TARGETS, target_of
 
 NAME = "universality"
-_TWO = "nearest-neighbour with two examples, since with one its answer is always y."
+_TWO = "nearest-neighbor with two examples, since with one its answer is always y."
 
 
 class Scale(NamedTuple):

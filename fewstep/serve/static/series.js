@@ -9,7 +9,7 @@ const DASHES = 6;
 export const LOOKS = {
   maml: [0, 0], tnet: [1, 1], mtnet: [2, 2], meta_sgd: [3, 3], mnet: [4, 4], anil: [5, 5],
   boil: [3, 0], mnet_full: [4, 1], mtnet_full: [2, 4],
-  prototypes: [0, 1], matching: [1, 2], neighbour: [3, 4], finetune: [5, 0], embedding: [4, 3], spectral: [2, 5],
+  prototypes: [0, 1], matching: [1, 2], neighbor: [3, 4], finetune: [5, 0], embedding: [4, 3], spectral: [2, 5],
   ridge: [1, 0], gaussian: [0, 2], mixed: [5, 1], snail: [0, 3], metanet: [1, 4], recurrent: [5, 3],
 };
 

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 
-class Neighbours(NamedTuple):
+class Neighbors(NamedTuple):
     """Rows that vote, their classes, and how many of them are asked."""
 
     rows: np.ndarray
@@ -14,10 +14,10 @@ class Neighbours(NamedTuple):
     asked: int
 
 
-def votes(neighbours: Neighbours, x: np.ndarray, classes: int) -> np.ndarray:
+def votes(neighbors: Neighbors, x: np.ndarray, classes: int) -> np.ndarray:
     """The votes for each class, and less than one more for nearness, which decides between equal votes."""
-    found = NearestNeighbors(n_neighbors=neighbours.asked).fit(neighbours.rows)
+    found = NearestNeighbors(n_neighbors=neighbors.asked).fit(neighbors.rows)
     apart, places = found.kneighbors(x)
-    own = neighbours.codes[places][:, :, None] == np.arange(classes)
+    own = neighbors.codes[places][:, :, None] == np.arange(classes)
     nearest = np.where(own, apart[:, :, None], np.inf).min(1)
     return own.sum(1) + 0.5 / (1 + nearest)

@@ -1,4 +1,4 @@
-"""Normalisation inside a task, by name: whose statistics make the units comparable."""
+"""Normalization inside a task, by name: whose statistics make the units comparable."""
 
 from typing import NamedTuple
 
@@ -21,10 +21,10 @@ class Statistics(NamedTuple):
     variance: Float[Array, " units"]
 
 
-def normalise(
+def normalize(
     x: Images, layer: dict[str, Array], mode: str, weight: Float[Array, " rows"], seen: Statistics | None
 ) -> tuple[Images, Statistics | None]:
-    """`x` normalised, shifted (and scaled, if the layer has a scale), and the statistics to hand on to the query.
+    """`x` normalized, shifted (and scaled, if the layer has a scale), and the statistics to hand on to the query.
 
     **Arguments:** `mode`:
 
@@ -47,7 +47,7 @@ def normalise(
 def check_mode(mode: str) -> None:
     """Refuses a name that is no mode."""
     if mode not in MODES:
-        raise unknown("normalisation", mode, MODES)
+        raise unknown("normalization", mode, MODES)
 
 
 def _statistics(x: Images, weight: Float[Array, " rows"]) -> Statistics:
