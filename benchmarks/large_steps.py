@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fewstep import Experiment, train
-from fewstep.runs.build import build
-from fewstep.runs.source import commit
+from fewstep.experiments.build import build
+from fewstep.machine.provenance import commit
 
 SEEDS, STEPS = 16, 12_000
 VARIANTS: dict[str, dict[str, Any]] = {

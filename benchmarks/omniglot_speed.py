@@ -20,8 +20,8 @@ import jax
 import tyro
 
 from fewstep import Experiment, data
-from fewstep.runs.source import commit
-from fewstep.runs.steps import make_steps
+from fewstep.machine.provenance import commit
+from fewstep.machine.steps import make_steps
 
 HERE = Path(__file__).resolve().parent
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from fewstep import FewstepError
+from fewstep.reports.plots import adaptation
 from fewstep.runs import load
-from fewstep.runs.plots import adaptation
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "adaptation.svg"
 

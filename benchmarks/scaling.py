@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from fewstep.runs.source import commit
+from fewstep.machine.provenance import commit
 
 HERE = Path(__file__).resolve().parent
 DEVICES = (8, 16, 32, 64, 128, 256, 512, 1024)

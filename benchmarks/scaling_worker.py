@@ -18,8 +18,8 @@ import fewstep
 from fewstep import data, losses, networks, rules, tasks
 from fewstep._mesh import everywhere
 from fewstep._train import first_state, make_segment
-from fewstep.runs import distributed
-from fewstep.runs.build import make_mesh
+from fewstep.experiments.build import make_mesh
+from fewstep.machine import distributed
 
 
 def sine() -> tuple[fewstep.Learner, fewstep.Tasks, int | None]:

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import fewstep
+from fewstep.machine.provenance import commit
+from fewstep.models.shipped import write_model
 from fewstep.runs import load
-from fewstep.runs.shipped import write_model
-from fewstep.runs.source import commit
 
 
 def main(run: Path, name: str) -> None:

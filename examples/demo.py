@@ -8,7 +8,8 @@ import tyro
 
 from fewstep import Experiment, FewstepError
 from fewstep.cli import scores_table, show_progress
-from fewstep.runs import create_run, load, scores, train_run, write_report
+from fewstep.reports import scores, write_report
+from fewstep.runs import create_run, load, train_run
 
 
 @dataclasses.dataclass(frozen=True)

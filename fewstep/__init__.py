@@ -35,10 +35,10 @@ from fewstep._rule import link as link
 from fewstep._train import Trained as Trained
 from fewstep._train import train as train
 from fewstep._validate import make_validate as make_validate
+from fewstep.experiments import Experiment as Experiment
 from fewstep.inspection import describe as describe
 from fewstep.inspection import inspect as inspect
 from fewstep.interop import network as network
-from fewstep.runs import Experiment as Experiment
 from fewstep.tasks import batch as batch
 
 __version__ = "0.1.0"

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from fewstep._train import Row, first_state
-from fewstep.runs import Experiment, create_run
+from fewstep.experiments import Experiment
+from fewstep.runs import create_run
 from fewstep.serve._app import Service
 from fewstep.serve._limits import Limits
 from fewstep.serve._log import Log

@@ -15,7 +15,7 @@ from fewstep.bench import Options, _measure, _report, _roofline, _run, _workload
 from fewstep.bench._problem import write_images, write_problem
 from fewstep.bench._system import KINDS, Failed, Kind, Running, present, started
 from fewstep.cli import main
-from fewstep.runs import compiled
+from fewstep.machine import compilation
 
 PEERS = Path(__file__).resolve().parents[1] / ".venv-bench" / "bin" / "python"
 WORK = _workloads.sine(1, tasks=3).but(hidden=(6,), shots=4, queries=4)
@@ -162,12 +162,12 @@ def test_compiled_programs_are_found_again(tmp_path):
 
 def test_a_users_own_folder_of_programs_stands():
     assert jax.config.jax_compilation_cache_dir  # the tests' own
-    assert compiled.keep_compiled() is None
+    assert compilation.keep_compiled() is None
 
 
 def test_the_oldest_programs_go_first(tmp_path):
     for number in range(4):
         (tmp_path / f"{number}-cache").write_bytes(b"x" * 10)
         os.utime(tmp_path / f"{number}-cache", (number, number))
-    compiled._forget_oldest(tmp_path, most=25)
+    compilation._forget_oldest(tmp_path, most=25)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["2-cache", "3-cache"]

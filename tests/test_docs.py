@@ -28,7 +28,7 @@ from fewstep.cli._parse import parse
 from fewstep.cli._reproduce import _ALL as REPRODUCTIONS
 from fewstep.cli._reproduce import Reproduce
 from fewstep.cli._train import Train
-from fewstep.runs.build import build
+from fewstep.experiments.build import build
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {

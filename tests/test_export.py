@@ -8,8 +8,8 @@ import pytest
 from helpers import output, used
 
 import fewstep
+from fewstep.export.export import safetensors
 from fewstep.runs import adapt, create_run, load, train_run
-from fewstep.runs.export import safetensors
 
 
 @pytest.fixture(scope="module")

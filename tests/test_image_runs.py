@@ -18,12 +18,13 @@ from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
+from fewstep.experiments.build import build
+from fewstep.models.shipped import read_about, read_meta, shipped
+from fewstep.reports import scores, write_report
 from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import Progress, adapt, evaluate_run, load, open_run, scores, write_report
-from fewstep.runs.build import build
-from fewstep.runs.shipped import read_about, read_meta, shipped
+from fewstep.runs import Progress, adapt, evaluate_run, load, open_run
 from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("images")  # what one test trains, others use

@@ -19,10 +19,11 @@ from helpers import output
 from fewstep import Experiment, FewstepError
 from fewstep.cli import main
 from fewstep.cli._launch import with_separator
+from fewstep.machine import distributed
+from fewstep.machine.cluster import Place, find_place, local_device
+from fewstep.machine.layout import Layout
 from fewstep.runs import checkpoint as checkpoints
-from fewstep.runs import create_run, distributed, open_run, train_run
-from fewstep.runs.cluster import Place, find_place, local_device
-from fewstep.runs.layout import Layout
+from fewstep.runs import create_run, open_run, train_run
 
 pytestmark = pytest.mark.xdist_group("launch")  # one worker makes what they share
 # One experiment for all of them, because compiling is most of the time they take and a second one finds it compiled. A
@@ -88,7 +89,8 @@ import hashlib, json, sys
 from pathlib import Path
 import jax, numpy as np
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]), cluster_detection_method="deactivate")
-from fewstep.runs import Experiment, create_run, open_run, train_run
+from fewstep.experiments import Experiment
+from fewstep.runs import create_run, open_run, train_run
 
 def digest(state):
     leaves = jax.tree.leaves(state._replace(key=jax.random.key_data(state.key)))

@@ -11,7 +11,7 @@ from helpers import output
 import fewstep
 from fewstep import Experiment, FewstepError, data, tasks
 from fewstep.cli._show import flags
-from fewstep.runs.build import build
+from fewstep.experiments.build import build
 
 PACKAGE = Path(fewstep.__file__).parent
 LIBRARY = ("rules", "learners", "networks", "tasks", "tables", "data", "estimators", "inspection", "interop")

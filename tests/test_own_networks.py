@@ -12,7 +12,7 @@ from helpers import output
 import fewstep
 from fewstep import FewstepError, losses, rules
 from fewstep._evaluate import light
-from fewstep.runs.parts import own_loss, own_network
+from fewstep.problems.parts import own_loss, own_network
 
 NETWORKS = Path(__file__).resolve().parents[1] / "examples" / "networks"
 # Of each, rows it takes and the rule its page names.

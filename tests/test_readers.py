@@ -12,9 +12,9 @@ import optax
 import pytest
 
 from fewstep import Batch, Episode, FewstepError, Learner, learners, losses, tasks
+from fewstep.experiments import Experiment
+from fewstep.experiments.build import build
 from fewstep.learners import Sizes, nothing_but_x
-from fewstep.runs import Experiment
-from fewstep.runs.build import build
 from tests.helpers import assert_close, dot, output, slope
 
 KEY = jax.random.key(0)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fewstep import Experiment
-from fewstep._disk import locked
 from fewstep.cli import main
+from fewstep.files import locked
 from fewstep.reproduce import STUDIES, Scale, sinusoid, table_rows
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._grid import run_cell

@@ -15,10 +15,11 @@ from helpers import assert_equal
 
 from fewstep import Experiment, FewstepError
 from fewstep._train import first_state
-from fewstep.runs import adapt, create_run, evaluate_run, layout, load, measured, open_run, train_run
+from fewstep.experiments.build import build
+from fewstep.machine import autotune, layout
+from fewstep.machine.layout import Layout, choose
+from fewstep.runs import adapt, create_run, evaluate_run, load, open_run, train_run
 from fewstep.runs import checkpoint as checkpoints
-from fewstep.runs.build import build
-from fewstep.runs.layout import Layout, choose
 from fewstep.runs.train import silent
 from fewstep.tasks import batch
 
@@ -172,7 +173,7 @@ def test_a_planned_schedule_cannot_be_prolonged(tmp_path):
 
 
 def test_two_processes_do_not_train_one_run(finished):
-    from fewstep._disk import locked
+    from fewstep.files import locked
 
     with locked(finished.path, "held"), pytest.raises(FewstepError, match="Another process is training"):
         train_run(finished)
@@ -360,7 +361,7 @@ def test_the_layout_is_that_of_the_widths_a_network_has(tasks, hidden, monkeypat
 def test_light_tasks_start_jax_with_one_thread(tmp_path):
     script = """
 import contextlib, glob, os
-from fewstep.runs import layout
+from fewstep.machine import layout
 layout.prepare(layout.Layout(1, None), asked=False)
 layout.jax.devices()
 names = []
@@ -378,7 +379,7 @@ print(sum("XLAEigen" in name for name in names), "PJRT_NPROC" in os.environ)
 
 def test_images_are_never_tried_all_at_once():
     images = Experiment("maml", "omniglot", meta_batch=8)
-    assert Layout(1, None) not in measured.candidates(images, Layout(2, 1))
+    assert Layout(1, None) not in autotune.candidates(images, Layout(2, 1))
 
 
 def test_a_long_training_of_heavy_tasks_is_tried_out_once_and_keeps_its_layout(tmp_path, monkeypatch):
@@ -389,21 +390,21 @@ def test_a_long_training_of_heavy_tasks_is_tried_out_once_and_keeps_its_layout(t
         tried.append(places)
         return 10.0 if places == Layout(1, 2) else None if places.chunk is None else 5.0
 
-    monkeypatch.setattr(measured, "_rate", rate)
+    monkeypatch.setattr(autotune, "_rate", rate)
     monkeypatch.setattr(layout, "cores", lambda: 1)
-    heavy = Experiment("maml", "sinusoid", hidden=(200, 200), shots=50, queries=50, steps=measured.LONG)
-    assert measured.fastest(heavy, 1, said.append) == Layout(1, 2)
-    assert measured.fastest(dataclasses.replace(heavy, seed=4), 1, said.append) == Layout(1, 2)
+    heavy = Experiment("maml", "sinusoid", hidden=(200, 200), shots=50, queries=50, steps=autotune.LONG)
+    assert autotune.fastest(heavy, 1, said.append) == Layout(1, 2)
+    assert autotune.fastest(dataclasses.replace(heavy, seed=4), 1, said.append) == Layout(1, 2)
     assert len(tried) == 4  # chunks of 1, 2 and 4 of the four tasks, and all of them; nothing the second time
     assert len(said) == 1
     short = dataclasses.replace(heavy, steps=100)
     asked = dataclasses.replace(heavy, chunk=3)
-    assert measured.fastest(short, 1, said.append) == Layout(1, 1)
-    assert measured.fastest(asked, 1, said.append) == Layout(1, 3)
+    assert autotune.fastest(short, 1, said.append) == Layout(1, 1)
+    assert autotune.fastest(asked, 1, said.append) == Layout(1, 3)
     assert len(tried) == 4
 
 
 @pytest.mark.slow
 def test_a_layout_is_tried_in_a_process_of_its_own():
     heavy = Experiment("maml", "sinusoid", hidden=(4,), shots=2, queries=2)
-    assert measured._rate(heavy, Layout(1, 2)) > 0
+    assert autotune._rate(heavy, Layout(1, 2)) > 0

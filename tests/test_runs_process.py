@@ -182,7 +182,7 @@ def test_a_new_process_uses_its_devices(kind, tmp_path):
 
 def test_devices_that_cannot_be_made_any_more_are_reported(tmp_path, monkeypatch):
     heavy = dataclasses.replace(SMALL, hidden=(400, 400), shots=50, meta_batch=64, steps=1)
-    monkeypatch.setattr("fewstep.runs.layout.cores", lambda: 64)  # more than JAX has started with
+    monkeypatch.setattr("fewstep.machine.layout.cores", lambda: 64)  # more than JAX has started with
     said = []
     train_run(create_run(tmp_path / "run", heavy), silent()._replace(say=said.append))
     assert any("of 64 devices: JAX had started before they could be made" in message for message in said)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from serving import SINE, ask, begun, hold, service, sine, until
 
-from fewstep._disk import LOCK, locked
+from fewstep.files import LOCK, locked
 from fewstep.runs import adapt, load
 from fewstep.serve import Client, ServiceError, _runs
 from fewstep.serve._runs import list_runs

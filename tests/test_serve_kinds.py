@@ -14,7 +14,8 @@ from PIL import Image, ImageDraw
 from serving import SINE, ask, begun, service, until
 
 from fewstep.cli import main
-from fewstep.runs import adapt, ensemble_of, load, problem
+from fewstep.problems import problem
+from fewstep.runs import adapt, ensemble_of, load
 from fewstep.serve import Client, ServiceError, _endpoints
 from fewstep.serve._draw import Drawer
 from fewstep.serve._limits import Limits

@@ -104,7 +104,7 @@ def test_a_row_tells_the_steps_that_make_it_again():
 def test_the_cells_can_be_built(name):
     study = STUDIES[name]
     for cell in study.cells(study.scale):
-        assert fewstep.runs.build.build(cell.experiment).learner
+        assert fewstep.experiments.build.build(cell.experiment).learner
 
 
 def test_the_networks_of_all_depths_but_one_are_of_one_size():

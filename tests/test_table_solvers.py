@@ -6,9 +6,10 @@ import pytest
 from helpers import output
 
 from fewstep import FewstepError, learners
-from fewstep.runs import Experiment, ensemble_of, load
-from fewstep.runs.build import build
-from fewstep.runs.tables import read_table
+from fewstep.experiments import Experiment
+from fewstep.experiments.build import build
+from fewstep.problems.tables import read_table
+from fewstep.runs import ensemble_of, load
 from fewstep.tables._judge import ask, draws_of
 from fewstep.tables.baselines import _TRAIN_STEPS, MIXED, PRIOR, compare
 

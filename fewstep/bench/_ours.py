@@ -20,9 +20,9 @@ from fewstep._train import first_state, make_segment
 from fewstep.bench._problem import loss_of, network_of, tasks_of
 from fewstep.bench._workloads import Workload
 from fewstep.bench.peers.wire import System, speak
-from fewstep.runs import layout
-from fewstep.runs.build import make_mesh
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.build import make_mesh
+from fewstep.experiments.experiment import Experiment
+from fewstep.machine import layout
 
 
 def make(problem: Any) -> System:

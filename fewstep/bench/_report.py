@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fewstep.files import write_text
+from fewstep.reports.page import page, table
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
-from fewstep.runs.files import write_text
-from fewstep.runs.page import page, table
 
 TITLE = "How fast, beside other libraries"
 HEAD = [

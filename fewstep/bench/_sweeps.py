@@ -12,7 +12,7 @@ from typing import Any
 from fewstep.bench._measure import Effort, measure
 from fewstep.bench._system import KINDS, REMAT, VMAP, present
 from fewstep.bench._workloads import Workload, omniglot
-from fewstep.runs.layout import cores
+from fewstep.machine.layout import cores
 
 Row = dict[str, Any]
 _OURS = KINDS[0]

@@ -11,11 +11,11 @@ import numpy as np
 import tyro
 
 from fewstep import tables
-from fewstep._disk import writing
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.experiments.experiment import NO_HINT
+from fewstep.files import writing
 from fewstep.runs import Model, adapt, ensemble_of, load
-from fewstep.runs.experiment import NO_HINT
 from fewstep.tables._answer import answer, rounded
 from fewstep.tables._ensemble import Ensemble
 from fewstep.tasks import batch

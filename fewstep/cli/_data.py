@@ -10,7 +10,7 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs.experiment import NO_HINT
+from fewstep.experiments.experiment import NO_HINT
 
 _WHAT = "list: what there is; get: download and check; check: compare checksums; path: where is looked."
 

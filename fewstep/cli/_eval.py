@@ -8,17 +8,9 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import (
-    Experiment,
-    Model,
-    baseline_rows,
-    better_baseline,
-    evaluate_run,
-    evaluate_table,
-    image_baselines,
-    load,
-)
-from fewstep.runs.experiment import NO_HINT, Pair
+from fewstep.experiments import Experiment
+from fewstep.experiments.experiment import NO_HINT, Pair
+from fewstep.runs import Model, baseline_rows, better_baseline, evaluate_run, evaluate_table, image_baselines, load
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,10 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import load, scores
-from fewstep.runs.experiment import NO_HINT
-from fewstep.runs.export import Format, export_run
+from fewstep.experiments.experiment import NO_HINT
+from fewstep.export.export import Format, export_run
+from fewstep.reports import scores
+from fewstep.runs import load
 
 
 @dataclasses.dataclass(frozen=True)

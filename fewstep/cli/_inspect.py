@@ -9,9 +9,9 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.experiments.experiment import NO_HINT
 from fewstep.inspection import LayerReport, Report, inspect
 from fewstep.runs import load
-from fewstep.runs.experiment import NO_HINT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,9 +18,9 @@ import tyro
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._together import LAUNCHED, LOST
-from fewstep.runs import cluster, layout
-from fewstep.runs.distributed import DEVICES
-from fewstep.runs.experiment import NO_HINT
+from fewstep.experiments.experiment import NO_HINT
+from fewstep.machine import cluster, layout
+from fewstep.machine.distributed import DEVICES
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
 GRACE_SECONDS = 5.0

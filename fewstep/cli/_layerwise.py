@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from fewstep._disk import writing
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
-from fewstep.runs.experiment import NO_HINT
-from fewstep.runs.files import write_json
-from fewstep.runs.meter import time_left
+from fewstep.experiments.experiment import NO_HINT
+from fewstep.files import write_json, writing
+from fewstep.machine.meter import time_left
 from fewstep.runs.run import holds_something
 
 _WHAT = "fit: learn from a table; predict: classes of the rows of a table."

@@ -23,7 +23,7 @@ from fewstep.cli import (
     _train,
 )
 from fewstep.cli._parse import parse
-from fewstep.runs.compiled import keep_compiled
+from fewstep.machine.compilation import keep_compiled
 from fewstep.runs.run import version
 
 COMMANDS: dict[str, Any] = {

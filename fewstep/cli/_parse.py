@@ -16,10 +16,10 @@ from typing import Any, get_args, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from fewstep._disk import writing
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli._launch import with_separator
-from fewstep.runs.experiment import flag, unchecked
+from fewstep.experiments.experiment import flag, unchecked
+from fewstep.files import writing
 
 _ABOUT = (
     "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._progress import show_progress
-from fewstep.runs import Experiment, checkpoint, create_run, open_run, train_run
-from fewstep.runs.experiment import NO_HINT
+from fewstep.experiments import Experiment
+from fewstep.experiments.experiment import NO_HINT
+from fewstep.models.shipped import shipped
+from fewstep.runs import checkpoint, create_run, open_run, train_run
 from fewstep.runs.run import Run
-from fewstep.runs.shipped import shipped
 
 METHODS = ("maml", "tnet", "mtnet")
 STEPS, QUICK = 4000, 400

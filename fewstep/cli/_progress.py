@@ -13,8 +13,8 @@ from rich.progress import Progress as Bar
 
 from fewstep._train import Row
 from fewstep.cli._show import say
+from fewstep.machine.meter import Meter, time_left
 from fewstep.runs import Progress
-from fewstep.runs.meter import Meter, time_left
 
 _LINE_SECONDS = 10.0
 _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]

@@ -14,6 +14,7 @@ from fewstep.cli._progress import show_grid
 from fewstep.cli._reproduce_curves import run_curves
 from fewstep.cli._reproduce_layerwise import run_layerwise
 from fewstep.cli._reproduce_universality import run_universality
+from fewstep.experiments.experiment import NO_HINT
 from fewstep.reproduce import (
     HEAD,
     STUDIES,
@@ -26,7 +27,6 @@ from fewstep.reproduce import (
     table_rows,
     unfinished_rows,
 )
-from fewstep.runs.experiment import NO_HINT
 
 LAYERWISE, UNIVERSALITY, CURVES = "layerwise", "universality", "curves"
 _ALL = (*STUDIES, LAYERWISE, UNIVERSALITY, CURVES)

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fewstep import data
-from fewstep.runs.experiment import Experiment, flag
-from fewstep.runs.files import finite
-from fewstep.runs.meter import time_left
+from fewstep.experiments.experiment import Experiment, flag
+from fewstep.files import finite
+from fewstep.machine.meter import time_left
 
 _SECONDS = 2.0
 _NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop", "overwrite")

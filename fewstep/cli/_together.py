@@ -17,9 +17,9 @@ import jax
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.runs import distributed
-from fewstep.runs.cluster import Place, local_device
-from fewstep.runs.layout import on_cpu
+from fewstep.machine import distributed
+from fewstep.machine.cluster import Place, local_device
+from fewstep.machine.layout import on_cpu
 
 T = TypeVar("T")
 LAUNCHED = "FEWSTEP_LAUNCHED"  # set by `fewstep launch`, which says itself what has happened

@@ -15,13 +15,16 @@ from fewstep.cli import _show
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
+from fewstep.experiments import Experiment
+from fewstep.experiments.build import build
+from fewstep.experiments.experiment import AUTO, NO_HINT
 from fewstep.inspection import layer_lines
-from fewstep.runs import Experiment, Run, calibrate_run, create_run, distributed, load, scores, train_run, write_report
+from fewstep.machine import distributed
+from fewstep.machine.cluster import find_place
+from fewstep.problems.tables import read_table
+from fewstep.reports import scores, write_report
+from fewstep.runs import Run, calibrate_run, create_run, load, train_run
 from fewstep.runs.budget import planned
-from fewstep.runs.build import build
-from fewstep.runs.cluster import find_place
-from fewstep.runs.experiment import AUTO, NO_HINT
-from fewstep.runs.tables import read_table
 from fewstep.runs.train import Outcome
 
 

@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from fewstep._disk import locked, writing
 from fewstep._errors import FewstepError
 from fewstep.data import _places
+from fewstep.files import locked, writing
 
 _BLOCK = 1 << 16
 _SECONDS = 30.0

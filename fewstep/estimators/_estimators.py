@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.experiment import Experiment
 from fewstep.runs.memory import fit
 from fewstep.tables import Column, Frame, Schema, encode
 from fewstep.tables._column import Cells, read_cells

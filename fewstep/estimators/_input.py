@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from fewstep._errors import FewstepError
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.experiment import Experiment
 from fewstep.tables import Frame, Rows, Schema, read
 from fewstep.tables._column import read_cells
 from fewstep.tables._outside import outside

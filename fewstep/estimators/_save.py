@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fewstep._disk import saved_file, writing
 from fewstep._errors import FewstepError
+from fewstep.files import saved_file, writing
 from fewstep.runs.memory import Fitted
 
 FORMAT = 1

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from fewstep._temperature import held_out, temperature
+from fewstep._kernels import held_out, temperature
 from fewstep.layerwise._checks import standardize, table, targets
 from fewstep.layerwise._history import Record, Stopped, Watch
 from fewstep.layerwise._save import write

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fewstep._disk import saved_file, writing
 from fewstep._errors import FewstepError
+from fewstep.files import saved_file, writing
 
 FORMAT = 1
 _ABOUT = "about.json"

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fewstep._disk import empty, locked, writing
 from fewstep._errors import FewstepError
+from fewstep.files import empty, locked, read_json, write_json, writing
 from fewstep.reproduce._study import Scale, Study
-from fewstep.runs.files import read_json, write_json
 from fewstep.runs.run import holds_something
 from fewstep.runs.settings import differences
 

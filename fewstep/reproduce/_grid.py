@@ -10,32 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fewstep._disk import writing
 from fewstep._errors import FewstepError
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
 from fewstep._train import UNSEEN, NotFinite
 from fewstep._train import Row as LogRow
+from fewstep.experiments import Experiment
+from fewstep.files import finite, read_json, write_json, writing
 from fewstep.inspection import inspect
+from fewstep.machine.meter import Meter
+from fewstep.machine.provenance import commit
 from fewstep.reproduce._images import judge_images
 from fewstep.reproduce._study import Cell, Judged
-from fewstep.runs import (
-    Experiment,
-    Model,
-    Progress,
-    Run,
-    create_run,
-    evaluate_places,
-    evaluate_run,
-    load,
-    open_run,
-    train_run,
-)
+from fewstep.runs import Model, Progress, Run, create_run, evaluate_places, evaluate_run, load, open_run, train_run
 from fewstep.runs.budget import steps_within
-from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.meter import Meter
 from fewstep.runs.settings import differences
-from fewstep.runs.source import commit
 
 _NOTE_SECONDS = 10.0
 

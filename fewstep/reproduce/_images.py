@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from fewstep.experiments import Experiment
+from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
 from fewstep.reproduce._study import Cell, Judged, Row, Scale
-from fewstep.runs import Experiment, Model, evaluate_places, evaluate_run
-from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
+from fewstep.runs import Model, evaluate_places, evaluate_run
 
 LEGEND = (
     "± is the 95 % interval over the test tasks. A row meets the paper unless it is lower by more than the 95 % "

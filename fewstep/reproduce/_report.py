@@ -4,10 +4,10 @@ import html
 from pathlib import Path
 from typing import Any
 
+from fewstep.files import write_text
+from fewstep.reports.page import page, table
 from fewstep.reproduce._figure import Figure, write_figure
 from fewstep.reproduce._study import Row, Scale, Study
-from fewstep.runs.files import write_text
-from fewstep.runs.page import page, table
 
 _COST_LEGEND = (
     "Training is that of all seeds, with compiling. Steps a second are without: of one seed and of all together, with "

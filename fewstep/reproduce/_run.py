@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fewstep._errors import unknown
+from fewstep.experiments.build import inner_steps
+from fewstep.files import finite, read_json, write_json
+from fewstep.machine import layout
+from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
 from fewstep.reproduce._gather import command, gather, row_command, unfinished
 from fewstep.reproduce._grid import begun, finished, fitted, run_cell
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._speed import measure
 from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
-from fewstep.runs import Progress, layout
-from fewstep.runs.build import inner_steps
-from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.source import commit
+from fewstep.runs import Progress
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
 

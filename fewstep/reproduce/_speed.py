@@ -5,8 +5,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from fewstep.runs.experiment import Experiment
-from fewstep.runs.steps import make_steps
+from fewstep.experiments.experiment import Experiment
+from fewstep.machine.steps import make_steps
 
 
 def measure(

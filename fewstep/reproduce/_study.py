@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fewstep.experiments import Experiment
 from fewstep.reproduce._figure import Figure
-from fewstep.runs import Experiment
 
 SHOTS = 10  # of every training here
 LEGEND = (

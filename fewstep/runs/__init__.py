@@ -1,7 +1,6 @@
-"""A run on disk: its experiment, checkpoints, metrics and report."""
+"""A training on disk: its configuration, checkpoints and metrics; created, trained, resumed, loaded."""
 
 from fewstep.runs.create import create_run as create_run
-from fewstep.runs.experiment import Experiment as Experiment
 from fewstep.runs.image_baselines import better_baseline as better_baseline
 from fewstep.runs.image_baselines import image_baselines as image_baselines
 from fewstep.runs.model import Model as Model
@@ -9,8 +8,6 @@ from fewstep.runs.model import adapt as adapt
 from fewstep.runs.model import evaluate_places as evaluate_places
 from fewstep.runs.model import evaluate_run as evaluate_run
 from fewstep.runs.model import load as load
-from fewstep.runs.report import scores as scores
-from fewstep.runs.report import write_report as write_report
 from fewstep.runs.run import Run as Run
 from fewstep.runs.run import open_run as open_run
 from fewstep.runs.table_model import baseline_rows as baseline_rows

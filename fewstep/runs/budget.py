@@ -7,10 +7,10 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
+from fewstep.experiments.experiment import Experiment
+from fewstep.machine.steps import make_steps
 from fewstep.runs.create import pinned
-from fewstep.runs.experiment import Experiment
 from fewstep.runs.run import CONFIG, open_run
-from fewstep.runs.steps import make_steps
 from fewstep.runs.train import validation
 
 _LOOK = 8.0  # seconds of training that are measured

@@ -21,7 +21,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from fewstep._errors import FewstepError
-from fewstep.runs import distributed
+from fewstep.machine import distributed
 
 KEPT = 2
 _SUMS, _SHAPES = "checksums.json", "shapes.json"

@@ -5,17 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fewstep import data
-from fewstep._disk import empty, locked, writing
 from fewstep._errors import FewstepError
-from fewstep.runs import distributed, layout
-from fewstep.runs.build import build, inner_steps, lay_out, plans_for_its_steps
-from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.files import read_json, write_json
-from fewstep.runs.layout import Layout
-from fewstep.runs.measured import fastest
+from fewstep.experiments.build import build, inner_steps, lay_out, plans_for_its_steps
+from fewstep.experiments.experiment import Experiment, option
+from fewstep.files import empty, locked, read_json, write_json, writing
+from fewstep.machine import distributed, layout
+from fewstep.machine.autotune import fastest
+from fewstep.machine.layout import Layout
+from fewstep.problems.tables import pin_table
 from fewstep.runs.run import CONFIG, Run, holds_something, open_run
 from fewstep.runs.settings import differences
-from fewstep.runs.tables import pin_table
 
 _LAYOUT = "layout.json"
 Say = Callable[[str], None]

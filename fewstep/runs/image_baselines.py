@@ -8,10 +8,10 @@ from typing import Any
 import jax
 
 from fewstep._evaluate import make_judge, summarize
+from fewstep.experiments.learners import trained_ways
 from fewstep.learners import color_histogram, nearest_mean, pixels
-from fewstep.runs.learners import trained_ways
+from fewstep.problems.problem import problem
 from fewstep.runs.model import Model, Row
-from fewstep.runs.problem import problem
 
 _FEATURES = {"nearest mean of pixels": pixels, "nearest mean of color histograms": color_histogram}
 

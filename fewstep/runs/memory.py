@@ -12,9 +12,9 @@ import numpy as np
 from fewstep._network import flatten
 from fewstep._rule import Meta
 from fewstep._train import train
-from fewstep.runs.build import Built, build, inner_steps
-from fewstep.runs.experiment import Experiment
-from fewstep.runs.tables import problem_of_rows
+from fewstep.experiments.build import Built, build, inner_steps
+from fewstep.experiments.experiment import Experiment
+from fewstep.problems.tables import problem_of_rows
 from fewstep.runs.train import validation
 from fewstep.tables import Rows, Schema
 from fewstep.tables._ensemble import Ensemble

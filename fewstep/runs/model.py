@@ -10,16 +10,16 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fewstep._disk import is_locked
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._evaluate import make_judge, summarize
 from fewstep._rule import Meta
-from fewstep.runs.build import Built, build, inner_steps
-from fewstep.runs.learners import trained_ways
-from fewstep.runs.problem import problem
+from fewstep.experiments.build import Built, build, inner_steps
+from fewstep.experiments.learners import trained_ways
+from fewstep.files import is_locked
+from fewstep.models.shipped import read_about, read_meta, shipped
+from fewstep.problems.problem import problem
 from fewstep.runs.run import Run, open_run
-from fewstep.runs.shipped import read_about, read_meta, shipped
 
 Which = Literal["last", "best"]
 Draw = Literal["sample", "expected", "threshold"]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from fewstep._errors import FewstepError
 from fewstep._train import TrainState, first_state
-from fewstep.runs import distributed
-from fewstep.runs.build import Built
-from fewstep.runs.experiment import option
+from fewstep.experiments.build import Built
+from fewstep.experiments.experiment import option
+from fewstep.machine import distributed
 from fewstep.runs.run import Line, Run, open_run
 from fewstep.runs.settings import differences
 

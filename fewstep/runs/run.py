@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from fewstep._disk import LOCK, writing
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
+from fewstep.experiments.build import Built, build
+from fewstep.experiments.experiment import Experiment, option
+from fewstep.files import LOCK, write_text, writing
 from fewstep.runs import checkpoint
-from fewstep.runs.build import Built, build
-from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.files import write_text
 from fewstep.runs.settings import differences, fingerprint
 
 CONFIG = "config.json"

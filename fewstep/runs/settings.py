@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fewstep.runs.build import plans_for_its_steps
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.build import plans_for_its_steps
+from fewstep.experiments.experiment import Experiment
 
 _LONG = 200  # characters from which a checkpoint keeps the digest of a value, such as the split of 1,000 tasks
 

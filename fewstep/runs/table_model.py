@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.runs.files import read_json, write_json
+from fewstep.files import read_json, write_json
+from fewstep.problems.tables import read_table
 from fewstep.runs.model import Model, check_numbers
-from fewstep.runs.tables import read_table
 from fewstep.tables import Rows, Schema, check_sizes
 from fewstep.tables._ensemble import Ensemble
 from fewstep.tables._interval import Calibration, coverage

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from tensorboardX import SummaryWriter
 
-from fewstep._disk import locked
 from fewstep._train import NotFinite, Row, TrainState, train
 from fewstep._validate import make_validate
-from fewstep.runs import checkpoint, distributed, layout
-from fewstep.runs.build import Built, inner_steps, lay_out, make_mesh
+from fewstep.experiments.build import Built, inner_steps, lay_out, make_mesh
+from fewstep.files import locked
+from fewstep.machine import distributed, layout
+from fewstep.machine.layout import Layout
+from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
-from fewstep.runs.layout import Layout
 from fewstep.runs.resume import begin, check_unchanged
 from fewstep.runs.run import Line, Run
 

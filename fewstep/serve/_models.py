@@ -12,10 +12,10 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
+from fewstep.experiments.build import inner_rate
+from fewstep.experiments.learners import trained_ways
+from fewstep.experiments.public import public_tasks
 from fewstep.runs import Model, ensemble_of, load
-from fewstep.runs.build import inner_rate
-from fewstep.runs.learners import trained_ways
-from fewstep.runs.public import public_tasks
 from fewstep.serve._limits import Limits
 from fewstep.serve._units import is_masked, moving_layers
 from fewstep.tables._ensemble import Ensemble

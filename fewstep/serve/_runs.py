@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fewstep._disk import LOCK
 from fewstep._errors import FewstepError
+from fewstep.files import LOCK
 from fewstep.runs import checkpoint, open_run
 from fewstep.runs.run import Run
 from fewstep.serve._refusal import not_found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fewstep._temperature import temperature
+from fewstep._kernels import temperature
 from fewstep.tables._judge import Answers
 
 _ENOUGH = 20_000  # rows to choose one number by

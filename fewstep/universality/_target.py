@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep._user import called
+from fewstep.files import called
 from fewstep.universality.plan import Plan
 
 Target = Callable[[Any, Any, Any], Any]

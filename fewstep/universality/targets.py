@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fewstep._user import function_of
+from fewstep.files import function_of
 from fewstep.universality._target import Target
 
 Points = Float[Array | np.ndarray, "examples inputs"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fewstep.experiments.experiment import Experiment
+from fewstep.reports.table_plots import chosen, curve_of, running
 from fewstep.reproduce.curves._sets import Entry
-from fewstep.runs.experiment import Experiment
 from fewstep.runs.memory import fit
-from fewstep.runs.table_plots import chosen, curve_of, running
 from fewstep.tables import Rows, Table, make_table
 from fewstep.tables._ensemble import Ensemble
 from fewstep.tables._interval import coverage

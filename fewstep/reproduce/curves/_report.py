@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fewstep.files import write_text
+from fewstep.reports.page import page, table
+from fewstep.reports.table_plots import Curve, draw_curve
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
 from fewstep.reproduce.curves._sets import Entry
 from fewstep.reproduce.curves._tables import tables
-from fewstep.runs.files import write_text
-from fewstep.runs.page import page, table
-from fewstep.runs.table_plots import Curve, draw_curve
 
 TITLE = "Many small data sets, learned from a few points each"
 LEGEND = (

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewstep._errors import unknown
+from fewstep.files import finite, read_json, write_json
+from fewstep.machine.meter import time_left
 from fewstep.reproduce import _folder
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.curves import _measure, _report
 from fewstep.reproduce.curves._rows import rows_of
 from fewstep.reproduce.curves._sets import Entry, entries
-from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.meter import time_left
 
 NAME = "curves"
 BASELINES = "baselines"

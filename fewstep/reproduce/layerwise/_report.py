@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fewstep.files import write_text
+from fewstep.reports.page import page, table
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
 from fewstep.reproduce.layerwise import _claims
 from fewstep.reproduce.layerwise._measures import NAMES
 from fewstep.reproduce.layerwise._published import COLUMNS
 from fewstep.reproduce.layerwise._rows import Row, columns
-from fewstep.runs.files import write_text
-from fewstep.runs.page import page, table
 
 TITLE = "Networks without backpropagation, learned layer by layer"
 HEAD = ["set", "method", "", "sigma", *COLUMNS, ""]

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from fewstep._errors import FewstepError, unknown
+from fewstep.files import finite, read_json, write_json
+from fewstep.machine.meter import time_left
 from fewstep.reproduce import _folder
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.layerwise import _claims, _report
@@ -16,8 +18,6 @@ from fewstep.reproduce.layerwise._methods import LABELS, METHODS, Fold, Told
 from fewstep.reproduce.layerwise._rows import summary
 from fewstep.reproduce.layerwise._sets import Entry, Table, entries
 from fewstep.reproduce.layerwise._sgd import EPOCHS
-from fewstep.runs.files import finite, read_json, write_json
-from fewstep.runs.meter import time_left
 
 NAME, CLAIMS = "layerwise", "claims"
 _QUICK_SETS, _QUICK_METHODS = ("random", "wine"), ("ism", "ws", "svm")

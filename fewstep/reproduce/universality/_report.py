@@ -4,10 +4,10 @@ import html
 from pathlib import Path
 from typing import Any
 
+from fewstep.files import write_text
+from fewstep.reports.page import page, table
 from fewstep.reproduce._figure import Figure, write_figure
 from fewstep.reproduce._report import made_by
-from fewstep.runs.files import write_text
-from fewstep.runs.page import page, table
 
 TITLE = "One gradient step can express any learner"
 HEAD = ["target", "what", "measured", "the proof says", ""]

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from fewstep.files import finite, write_json
 from fewstep.reproduce import _folder
 from fewstep.reproduce._figure import Figure
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.universality import _figures, _measure, _report
-from fewstep.runs.files import finite, write_json
 from fewstep.universality._target import Target
 from fewstep.universality.construct import construct
 from fewstep.universality.plan import Plan

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.experiment import Experiment
 
 _HIDDEN = ("method", "tasks", "classes", "schema", "source")
 

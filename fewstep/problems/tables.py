@@ -12,8 +12,8 @@ from fewstep import losses, networks
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
-from fewstep.runs.experiment import Experiment
-from fewstep.runs.parts import Problem, checked_loss, own_loss, own_network
+from fewstep.experiments.experiment import Experiment
+from fewstep.problems.parts import Problem, checked_loss, own_loss, own_network
 from fewstep.tables import Asked, Rows, Schema, Table, check_sizes, make_table, read
 from fewstep.tasks.table import table
 

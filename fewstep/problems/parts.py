@@ -11,7 +11,7 @@ from fewstep._episode import Batch, Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Loss
 from fewstep._network import Network
-from fewstep._user import called, function_of
+from fewstep.files import called, function_of
 from fewstep.tables import Rows, Schema
 
 LOSSES: dict[str, Loss] = {

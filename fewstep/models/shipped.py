@@ -11,15 +11,15 @@ import numpy as np
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import flatten
 from fewstep._rule import Meta
-from fewstep.runs.build import Built
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.build import Built
+from fewstep.experiments.experiment import Experiment
 
 _ABOUT = "about"
 
 
 def shipped() -> tuple[str, ...]:
     """The names of the models that come with the package."""
-    folder = files("fewstep") / "models"
+    folder = files("fewstep") / "pretrained"
     if not folder.is_dir():
         return ()
     return tuple(sorted(f.name.removesuffix(".npz") for f in folder.iterdir() if f.name.endswith(".npz")))
@@ -53,5 +53,5 @@ def read_meta(name: str, built: Built) -> Meta:
 
 
 def _opened(name: str) -> Any:
-    with as_file(files("fewstep") / "models" / f"{name}.npz") as path:
+    with as_file(files("fewstep") / "pretrained" / f"{name}.npz") as path:
         return np.load(path, allow_pickle=False)

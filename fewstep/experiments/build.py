@@ -17,12 +17,12 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
 from fewstep._rule import Rule, chain
+from fewstep.experiments.experiment import Experiment, option
+from fewstep.experiments.learners import make_learner, refuse_for_learners, trained_ways, training_tasks
 from fewstep.learners import FITTING, LEARNERS, PROCESSES
-from fewstep.runs import distributed, layout
-from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.layout import Layout
-from fewstep.runs.learners import make_learner, refuse_for_learners, trained_ways, training_tasks
-from fewstep.runs.problem import Problem, problem
+from fewstep.machine import distributed, layout
+from fewstep.machine.layout import Layout
+from fewstep.problems.problem import Problem, problem
 
 ALIASES = {"fomaml": "maml", "reptile": "maml"}
 

@@ -12,10 +12,10 @@ from fewstep import data, losses, networks
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Network
-from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.parts import Problem as Problem
-from fewstep.runs.parts import checked_loss, own_loss, own_network
-from fewstep.runs.tables import table_problem
+from fewstep.experiments.experiment import Experiment, option
+from fewstep.problems.parts import Problem as Problem
+from fewstep.problems.parts import checked_loss, own_loss, own_network
+from fewstep.problems.tables import table_problem
 from fewstep.tasks import IMAGES, TASKS, all_classes, images
 
 _CURVES = ("amplitude", "frequency", "phase", "x_range", "order", "coefficient", "divisor", "conditioned")

@@ -1,7 +1,7 @@
 """Which layout is fastest on this machine: measured once for the sizes of an experiment, and kept in fewstep's cache.
 
 Host devices can only be made before JAX starts, so that each layout is tried in a process of its own:
-`python -m fewstep.runs.measured` reads an experiment from stdin and prints the steps a second.
+`python -m fewstep.machine.autotune` reads an experiment from stdin and prints the steps a second.
 """
 
 import dataclasses
@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 
 from fewstep.data import cache, folders
-from fewstep.runs import layout
-from fewstep.runs.compiled import keep_compiled, machine
-from fewstep.runs.experiment import Experiment
-from fewstep.runs.files import read_json, write_json
-from fewstep.runs.layout import Layout
+from fewstep.experiments.experiment import Experiment
+from fewstep.files import read_json, write_json
+from fewstep.machine import layout
+from fewstep.machine.compilation import keep_compiled, machine
+from fewstep.machine.layout import Layout
 
 LONG = 5000  # steps from which a minute of trying is worth it
 _SECONDS = 1.5
@@ -68,7 +68,7 @@ def _rate(experiment: Experiment, places: Layout) -> float | None:
     """Steps a second with a layout, in a process of its own; nothing if that fails."""
     share = places.chunk or experiment.meta_batch
     told = dataclasses.replace(experiment, devices=places.devices, chunk=share).to_json()
-    command = [sys.executable, "-m", "fewstep.runs.measured"]
+    command = [sys.executable, "-m", "fewstep.machine.autotune"]
     places_of_data = os.environ | {"FEWSTEP_DATA": str(folders()[0])} if len(folders()) > 1 else dict(os.environ)
     try:
         done = subprocess.run(command, input=told, env=places_of_data, capture_output=True, text=True, timeout=_LONGEST)
@@ -78,7 +78,7 @@ def _rate(experiment: Experiment, places: Layout) -> float | None:
 
 
 def _tell() -> None:
-    from fewstep.runs.steps import make_steps
+    from fewstep.machine.steps import make_steps
 
     keep_compiled()
     _, take = make_steps(Experiment.from_json(sys.stdin.read()))

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fewstep._disk import writing
+from fewstep.files._disk import writing
 
 
 def finite(value: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fewstep.runs.experiment import flag
+from fewstep.experiments.experiment import flag
+from fewstep.experiments.public import public_tasks, settings
+from fewstep.machine.provenance import commit
 from fewstep.runs.model import Model
-from fewstep.runs.public import public_tasks, settings
-from fewstep.runs.source import commit
 
 
 def card(model: Model, scores: list[dict[str, Any]], about: dict[str, Any], names: list[str]) -> str:

@@ -6,8 +6,8 @@ import jax
 
 from fewstep._mesh import everywhere
 from fewstep._train import TrainState, first_state, make_segment
-from fewstep.runs.build import Built, build, lay_out, make_mesh
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.build import Built, build, lay_out, make_mesh
+from fewstep.experiments.experiment import Experiment
 
 
 def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainState]]:

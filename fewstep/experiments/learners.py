@@ -12,8 +12,8 @@ from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Rule
-from fewstep.runs.experiment import Experiment, option
-from fewstep.runs.problem import Problem
+from fewstep.experiments.experiment import Experiment, option
+from fewstep.problems.problem import Problem
 from fewstep.tasks.table import whole_tasks
 
 _OF_RULES = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 
-from fewstep.runs.experiment import Experiment
+from fewstep.experiments.experiment import Experiment
 
 # Products of numbers in a step from which spreading its tasks over cores pays. Measured on 2 cores: 25 tasks of 10
 # points on a perceptron of 100-100 (5e6) are as fast either way, of 50 points on 128-128 (4e7) half as fast again.

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewstep.runs.drawing import figure, svg
+from fewstep.reports.drawing import figure, svg
+from fewstep.reports.plots import COLORS
 from fewstep.runs.model import Model
-from fewstep.runs.plots import COLORS
 from fewstep.runs.table_model import LEVEL, ensemble_of
 from fewstep.tables import Rows, Schema
 from fewstep.tables._ensemble import Ensemble

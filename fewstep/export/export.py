@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fewstep._disk import writing
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 from fewstep._network import flatten
-from fewstep.runs.card import card
-from fewstep.runs.files import write_json, write_text
-from fewstep.runs.learners import trained_ways
+from fewstep.experiments.learners import trained_ways
+from fewstep.experiments.public import file_name, public_tasks
+from fewstep.export.card import card
+from fewstep.files import write_json, write_text, writing
 from fewstep.runs.model import Model
-from fewstep.runs.public import file_name, public_tasks
 from fewstep.runs.run import version
 from fewstep.runs.table_model import ensemble_of
 
@@ -102,7 +101,7 @@ def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
         _write(path, bytes(export.export(jax.jit(function), platforms=PLATFORMS)(*shapes).serialize()))
         made.append(path)
     loader = folder / "load.py"
-    write_text(loader, (files("fewstep") / "runs" / "_loader.py").read_text())
+    write_text(loader, (files("fewstep") / "export" / "_loader.py").read_text())
     return [*made, loader]
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fewstep.experiments.learners import trained_ways
+from fewstep.experiments.public import public_tasks, settings
+from fewstep.files import write_text
 from fewstep.inspection import inspect
-from fewstep.runs import plots, table_plots
-from fewstep.runs.episodes import EXPLANATION, episodes_html, example_episodes
-from fewstep.runs.files import write_text
-from fewstep.runs.learners import trained_ways
+from fewstep.reports import plots, table_plots
+from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
+from fewstep.reports.page import page, table
 from fewstep.runs.model import Model, evaluate_run
-from fewstep.runs.page import page, table
-from fewstep.runs.public import public_tasks, settings
 from fewstep.runs.table_model import evaluate_table
 
 

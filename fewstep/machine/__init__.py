@@ -1,0 +1,1 @@
+"""The machine: devices and how tasks are laid out on them, compilation, processes, provenance."""
