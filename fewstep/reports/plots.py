@@ -8,7 +8,7 @@ import numpy as np
 from fewstep._evaluate import light
 from fewstep._train import UNSEEN
 from fewstep.inspection import Report
-from fewstep.reports.drawing import figure, svg
+from fewstep.pages import figure, svg
 from fewstep.runs.model import Model
 
 COLORS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")

@@ -1,4 +1,4 @@
-"""Judges learners on the tasks of a table: each is learned several times, each time from other rows."""
+"""Evaluates learners on a list of held-out tasks: each is learned several times, each time from other rows."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import stdtrit
 
 from fewstep._episode import Batch
 from fewstep._evaluate import light
 from fewstep._learner import Learner
 from fewstep._rule import Meta
-from fewstep.tables._table import Rows
-from fewstep.tasks.table import arrays, episode
+from fewstep.tables import Rows, draw_episode, row_arrays
 
-_JUDGED = 11  # a stream of random numbers of its own
+_HELD_OUT = 11  # a stream of random numbers of its own
 _CHUNK = 16
 _QUERIES = 1000  # rows of a task to be judged on, at most
 
@@ -31,8 +29,14 @@ class Answers(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
 
+    def at(self, number: int) -> "Answers":
+        """The answers after one of the numbers of steps."""
+        part = slice(number, number + 1)
+        mean, spread, members = self.mean[:, :, part], self.spread[:, :, part], self.members[:, :, :, part]
+        return self._replace(mean=mean, spread=spread, members=members)
 
-class Error(NamedTuple):
+
+class TaskScore(NamedTuple):
     """A score over tasks and its 95 % interval: the root of the mean squared error, or the accuracy."""
 
     mean: float
@@ -40,12 +44,12 @@ class Error(NamedTuple):
     n_tasks: int
 
 
-def draws_of(rows: Rows, most: int = 600) -> int:
+def draws_of(rows: Rows, max_draws: int = 600) -> int:
     """How often each task is learned anew: up to ten times, less if there are many tasks."""
-    return max(1, min(10, most // max(1, len(rows.names))))
+    return max(1, min(10, max_draws // max(1, len(rows.names))))
 
 
-def ask(
+def answer_tasks(
     learner: Learner,
     metas: Sequence[Meta],
     rows: Rows,
@@ -57,17 +61,17 @@ def ask(
     classes: bool = False,
     seed: int = 0,
     within: int | None = None,
-    most: int = 600,
+    max_tasks: int = 600,
 ) -> Answers:
     """The answers of several seeds, each with so many samples of its masks, on every task of some rows.
 
     The rows to learn from depend on the seed, the task and the draw only: all learners get the same. They are the first
     of `within` rows set apart, by default of just as many: with one number for several `shots`, these are judged on the
-    same rows, by one compiled program. Of more than `most` tasks the first are taken, of a task's rows a thousand.
+    same rows, by one compiled program. Of more than `max_tasks` tasks the first are taken, of a task's rows a thousand.
     """
-    data = {name: jnp.asarray(array) for name, array in arrays(rows).items()}
+    data = {name: jnp.asarray(array) for name, array in row_arrays(rows).items()}
     apart = within or shots
-    queries, tasks = min(max(1, int(rows.counts.max()) - apart), _QUERIES), min(len(rows.counts), most)
+    queries, tasks = min(max(1, int(rows.counts.max()) - apart), _QUERIES), min(len(rows.counts), max_tasks)
     run = _compiled(learner, apart, queries, steps, tasks, draws, samples, classes, seed)
     outcomes = [run(meta, data, shots) for meta in metas]
     shaped = lambda array: np.asarray(array, float).reshape(tasks, draws, *array.shape[1:])
@@ -88,9 +92,9 @@ def _compiled(
     pairs = np.stack(np.meshgrid(np.arange(tasks), np.arange(draws), indexing="ij"), -1).reshape(-1, 2)
 
     def one(meta: Meta, data: Any, used: Any, pair: jax.Array) -> tuple[jax.Array, jax.Array, Batch]:
-        key = jax.random.fold_in(jax.random.key(seed), _JUDGED)
+        key = jax.random.fold_in(jax.random.key(seed), _HELD_OUT)
         key = jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1])
-        support, query = episode(data, key, pair[0], shots, queries, used)
+        support, query = draw_episode(data, key, pair[0], shots, queries, used)
 
         def sample(number: jax.Array) -> jax.Array:
             adapted = learner.adapt(meta, jax.random.fold_in(key, number), support, steps)
@@ -109,11 +113,13 @@ def _compiled(
 
 def half_width(values: np.ndarray) -> float:
     """Half of the 95 % interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
+    from scipy.special import stdtrit
+
     count = len(values)
     return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / count**0.5) if count > 1 else float("nan")
 
 
-def error(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, classes: bool = False) -> list[Error]:
+def score_answers(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, classes: bool = False) -> list[TaskScore]:
     """The score of predictions shaped as `answers.mean`, for each number of steps."""
     weight, scores = answers.weight[:, :, None], []
     if classes:
@@ -127,6 +133,6 @@ def error(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, class
             mean = values.mean()
             root = float(mean**0.5)
             # The interval of a root is that of what is under it over twice the root.
-            told = (float(mean), float(half)) if classes else (root, float(half / (2 * root)) if root else 0.0)
-            scores.append(Error(*told, len(values)))
+            score = (float(mean), float(half)) if classes else (root, float(half / (2 * root)) if root else 0.0)
+            scores.append(TaskScore(*score, len(values)))
     return scores

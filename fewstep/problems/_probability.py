@@ -3,16 +3,16 @@
 import numpy as np
 
 from fewstep._kernels import temperature
-from fewstep.tables._judge import Answers
+from fewstep.problems._held_out import Answers
 
 _ENOUGH = 20_000  # rows to choose one number by
 _BINS = 10
-_LEAST = float(np.finfo(float).eps)  # as in scikit-learn: a certain mistake costs 36, not infinity
+_SMALLEST = float(np.finfo(float).eps)  # as in scikit-learn: a certain mistake costs 36, not infinity
 
 
 def tempered(probabilities: np.ndarray, at: float) -> np.ndarray:
     """Probabilities p as p^(1 / T), brought to the sum 1: sharper below a temperature of 1, flatter above."""
-    logs = np.log(np.maximum(probabilities, _LEAST)) / at
+    logs = np.log(np.maximum(probabilities, _SMALLEST)) / at
     raised = np.exp(logs - logs.max(-1, keepdims=True))
     return raised / raised.sum(-1, keepdims=True)
 
@@ -20,7 +20,7 @@ def tempered(probabilities: np.ndarray, at: float) -> np.ndarray:
 def best_temperature(answers: Answers) -> float:
     """The temperature under which the true classes of what was answered are likeliest."""
     counts = answers.weight > 0
-    scores = np.log(np.maximum(answers.mean[:, :, 0][counts], _LEAST))
+    scores = np.log(np.maximum(answers.mean[:, :, 0][counts], _SMALLEST))
     codes = answers.y[counts].astype(int)
     some = np.random.default_rng(0).permutation(len(codes))[:_ENOUGH]
     return temperature(scores[some], codes[some])
@@ -35,10 +35,10 @@ def class_scores(probabilities: np.ndarray, answers: Answers) -> dict[str, float
     if not np.isfinite(p).all():  # a task diverged
         return {"log_loss": float("nan"), "ece": float("nan")}
     own = p[np.arange(len(codes)), codes]
-    made = {"log_loss": float(-(weight * np.log(np.maximum(own, _LEAST))).sum())}
+    scores = {"log_loss": float(-(weight * np.log(np.maximum(own, _SMALLEST))).sum())}
     if p.shape[1] == 2 and len(set(codes.tolist())) == 2:
-        made["auc"] = area(p[:, 1], codes, weight)
-    return made | {"ece": calibration_error(p, codes, weight)}
+        scores["auc"] = area(p[:, 1], codes, weight)
+    return scores | {"ece": calibration_error(p, codes, weight)}
 
 
 def area(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:

@@ -22,9 +22,8 @@ from fewstep._rule import Meta
 from fewstep._train import train
 from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
-from fewstep.tables._judge import Answers, Error, ask, draws_of, error
-from fewstep.tables._table import Rows, Table
-from fewstep.tasks.table import whole_tasks
+from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
+from fewstep.tables import Rows, Table, whole_tasks
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
@@ -49,7 +48,7 @@ class Compared(NamedTuple):
 
     name: str
     shots: int
-    score: Error
+    score: TaskScore
     answers: Answers
 
 
@@ -72,7 +71,7 @@ def compare(
         for number in shots:
             baseline = fitted.get(name, number)
             answers = judge(of, baseline, of.parts["test"], number, within, seed)
-            (score,) = error(answers.mean, answers, scale=of.schema.target.scale, classes=classes)
+            (score,) = score_answers(answers.mean, answers, scale=of.schema.target.scale, classes=classes)
             made.append(Compared(name, number, score, answers))
     return made
 
@@ -81,7 +80,7 @@ def judge(
     of: Table, baseline: Baseline, rows: Rows, shots: int, within: int, seed: int, steps: tuple[int, ...] | None = None
 ) -> Answers:
     """The answers of a baseline on the same draws as those of a run, after its number of steps or several."""
-    return ask(
+    return answer_tasks(
         baseline.learner, [baseline.meta], rows, shots=shots, steps=steps or (baseline.steps,), draws=draws_of(rows),
         classes=bool(of.schema.classes), seed=seed, within=within,
     )  # fmt: skip
@@ -152,7 +151,7 @@ class _Fitted:
         shots, found = min(shots, within), []
         for baseline in tried:
             answers = judge(self.of, baseline, rows, shots, within, self.seed + 1, steps)
-            for count, score in zip(steps, error(answers.mean, answers, classes=classes), strict=True):
+            for count, score in zip(steps, score_answers(answers.mean, answers, classes=classes), strict=True):
                 value = (-score.mean if classes else score.mean) if np.isfinite(score.mean) else np.inf
                 found.append((value, baseline._replace(steps=count)))
         return min(found, key=lambda pair: pair[0])[1]

@@ -1,4 +1,4 @@
-"""How sure an ensemble is: intervals from its spread, and probabilities of classes, calibrated on held-out tasks."""
+"""How sure a model is: intervals from its spread, and probabilities of classes, calibrated on held-out tasks."""
 
 import dataclasses
 from typing import Any
@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.tables._judge import Answers
-from fewstep.tables._probability import best_temperature, tempered
+from fewstep.problems import Answers, best_temperature, tempered
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-SHOTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +42,16 @@ class Calibration:
         return {"floors": by_text(self.floors), "ratios": ratios, "temperatures": by_text(self.temperatures)}
 
     @staticmethod
-    def from_dict(told: dict[str, Any]) -> "Calibration":
+    def from_dict(values: dict[str, Any]) -> "Calibration":
         """What `to_dict` gave."""
-        ratios = {int(n): {float(level): q for level, q in of.items()} for n, of in told["ratios"].items()}
+        ratios = {int(n): {float(level): q for level, q in of.items()} for n, of in values["ratios"].items()}
         by_number = lambda numbers: {int(n): number for n, number in numbers.items()}
-        return Calibration(by_number(told["floors"]), ratios, by_number(told.get("temperatures", {})))
+        return Calibration(by_number(values["floors"]), ratios, by_number(values.get("temperatures", {})))
 
 
-def _nearest(known: dict[int, float], shots: int) -> int:
+def _nearest(sizes: dict[int, float], shots: int) -> int:
     """The largest known number of rows that is not more; the smallest, if all are."""
-    return max([number for number in known if number <= shots], default=min(known))
+    return max([number for number in sizes if number <= shots], default=min(sizes))
 
 
 def calibrate(by_shots: dict[int, Answers], *, classes: bool = False) -> Calibration:
@@ -84,8 +82,8 @@ def each_left_out(answers: Answers, shots: int, level: float = 0.9) -> float | N
     only = lambda which: Answers(*(part[:, which] if name == "members" else part[which] for name, part in zip(
         Answers._fields, answers, strict=True)))  # fmt: skip
     numbers = np.arange(tasks)
-    held = [coverage(calibrate({shots: only(numbers != n)}), only(numbers == n), shots, level) for n in numbers]
-    return float(np.mean(held))
+    shares = [coverage(calibrate({shots: only(numbers != n)}), only(numbers == n), shots, level) for n in numbers]
+    return float(np.mean(shares))
 
 
 def _errors(answers: Answers) -> tuple[np.ndarray, np.ndarray]:

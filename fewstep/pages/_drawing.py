@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+COLORS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
+
 
 @contextmanager
 def figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> Iterator[tuple[Any, Any]]:

@@ -1,39 +1,39 @@
 """Pictures of adapted tables: curves of held-out tasks where one column runs, else predictions against the truth."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewstep.reports.drawing import figure, svg
-from fewstep.reports.plots import COLORS
-from fewstep.runs.model import Model
-from fewstep.runs.table_model import LEVEL, ensemble_of
+from fewstep.pages import figure, svg
+from fewstep.problems._kind import Answer, Problem, Sketch
 from fewstep.tables import Rows, Schema
-from fewstep.tables._ensemble import Ensemble
+
+Answering = Callable[..., Answer]
 
 
-def adapted_tasks(models: dict[str, Model], *, n_tasks: int = 6, seed: int = 0) -> str:
+def draw_held_out(problem: Problem, sketches: list[Sketch], *, n_tasks: int = 6, seed: int = 0) -> list[str]:
     """For held-out tasks: the rows learned from, all others, and what each model predicts, with its interval."""
-    first = next(iter(models.values()))
-    assert first.built.problem.rows is not None
-    rows, ensembles = first.built.problem.rows("test"), {name: ensemble_of(model) for name, model in models.items()}
-    count, schema = min(n_tasks, len(rows.names)), next(iter(ensembles.values())).schema
-    along = running(schema, rows)
+    assert problem.held_out is not None
+    rows, schema = problem.held_out("test"), problem.details.schema
+    count, along, shots = min(n_tasks, len(rows.names)), running(schema, rows), sketches[0].shots
     columns = min(3, count)
-    with figure(-(-count // columns), columns, (11, 3.1 * -(-count // columns))) as (drawn, axes):
+    with figure(-(-count // columns), columns, (11, 3.1 * -(-count // columns))) as (drawing, axes):
         for number, ax in enumerate(axes.flat[:count]):
-            known = chosen(rows, number, first.run.experiment.shots, seed)
-            for color, (name, ensemble) in zip(COLORS, ensembles.items(), strict=False):
+            support = choose_rows(rows, number, shots, seed)
+            for sketch in sketches:
+                look = (sketch.name, sketch.color)
                 if along is None:
-                    _scatter(ax, ensemble, rows.of(number), known, (name, color))
+                    _scatter(ax, sketch.answer, schema, rows.of(number), support, look)
                 else:
-                    draw_curve(ax, curve_of(ensemble, rows, number, known, along), (name, color))
+                    draw_curve(ax, curve_of(sketch.answer, schema, rows, number, support, along), look)
             ax.set_title(rows.names[number], fontsize=9)
         for ax in axes.flat[count:]:
             ax.axis("off")
         handles, labels = axes.flat[0].get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside upper center", ncols=4)
-        return svg(drawn, "Tasks that were held out: what was learned from, the rest, and the predictions")
+        drawing.legend(handles, labels, loc="outside upper center", ncols=4)
+        picture = svg(drawing, "Held-out tasks: what was learned from, the rest, and the predictions")
+    return [f"<h2>Held-out tasks, learned from {shots} rows</h2>", picture]
 
 
 def running(schema: Schema, rows: Rows) -> int | None:
@@ -47,7 +47,7 @@ def running(schema: Schema, rows: Rows) -> int | None:
     return int(varies[0]) if single else None
 
 
-def chosen(rows: Rows, number: int, shots: int, seed: int) -> np.ndarray:
+def choose_rows(rows: Rows, number: int, shots: int, seed: int) -> np.ndarray:
     """The rows of a task to learn from."""
     return np.random.default_rng([seed, number]).permutation(int(rows.counts[number]))[:shots]
 
@@ -60,26 +60,26 @@ class Curve(NamedTuple):
     columns: tuple[str, str]
     x: list[float]
     y: list[float]
-    known: list[int]
+    support: list[int]
     at: list[float]
     middle: list[float]
     half: list[float] | None
 
 
-def curve_of(ensemble: Ensemble, rows: Rows, number: int, known: np.ndarray, along: int, points: int = 120) -> Curve:
-    """What an ensemble makes of a task after learning from some of its rows."""
-    (x, y), schema = rows.of(number), ensemble.schema
+def curve_of(
+    answer: Answering, schema: Schema, rows: Rows, number: int, support: np.ndarray, along: int, points: int = 120
+) -> Curve:
+    """What a model makes of a task after learning from some of its rows; `answer((x, y), grid)` is the model."""
+    x, y = rows.of(number)
     column = dict(zip(_places(schema), schema.features, strict=True))[along]
     grid = np.repeat(x[:1], points, axis=0)
     grid[:, along] = np.linspace(x[:, along].min(), x[:, along].max(), points)
-    mean, spread = ensemble.adapted(x[known], y[known]).predict(grid)
-    half = None
-    if ensemble.calibration is not None:
-        half = (ensemble.calibration.half(spread, len(known), LEVEL)[:, 0] * schema.target.scale).tolist()
+    reply = answer((x[support], y[support]), grid)
+    half = ((reply.high - reply.mean)[:, 0] * schema.target.scale).tolist() if reply.calibrated else None
     return Curve(
         rows.names[number], (column.name, schema.target.name), column.decode(x[:, along]).tolist(),
-        schema.target.decode(y[:, 0]).tolist(), known.tolist(), column.decode(grid[:, along]).tolist(),
-        schema.target.decode(mean[:, 0]).tolist(), half,
+        schema.target.decode(y[:, 0]).tolist(), support.tolist(), column.decode(grid[:, along]).tolist(),
+        schema.target.decode(reply.mean[:, 0]).tolist(), half,
     )  # fmt: skip
 
 
@@ -90,23 +90,25 @@ def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
     ax.plot(curve.at, middle, color=color, linewidth=1.6, label=name)
     if curve.half is not None:
         low, high = middle - curve.half, middle + curve.half
-        ax.fill_between(curve.at, low, high, color=color, alpha=0.15, linewidth=0, label="90 % interval")
-    ax.plot(*np.asarray([(curve.x[n], curve.y[n]) for n in curve.known]).T, "ko", ms=4, label="learned from")
+        ax.fill_between(curve.at, low, high, color=color, alpha=0.15, linewidth=0, label="90% interval")
+    ax.plot(*np.asarray([(curve.x[n], curve.y[n]) for n in curve.support]).T, "ko", ms=4, label="learned from")
     ax.set(xlabel=curve.columns[0], ylabel=curve.columns[1])
 
 
-def _scatter(ax: Any, ensemble: Ensemble, task: Any, known: np.ndarray, look: tuple[str, str]) -> None:
-    (x, y), schema, (name, color) = task, ensemble.schema, look
-    rest = np.setdiff1d(np.arange(len(x)), known)
-    mean, _ = ensemble.adapted(x[known], y[known]).predict(x[rest])
+def _scatter(
+    ax: Any, answer: Answering, schema: Schema, task: Any, support: np.ndarray, look: tuple[str, str]
+) -> None:
+    (x, y), (name, color) = task, look
+    rest = np.setdiff1d(np.arange(len(x)), support)
+    mean = answer((x[support], y[support]), x[rest]).mean
     if schema.classes:
         right = mean.argmax(1) == y[rest]
         ax.bar([name], [100 * right.mean()], color=color, label=name)
         ax.set(ylabel="accuracy in %", ylim=(0, 102))
         return
-    true, told = schema.target.decode(y[rest, 0]), schema.target.decode(mean[:, 0])
-    ax.plot(true, told, ".", color=color, ms=4, label=name)
-    ends = [min(true.min(), told.min()), max(true.max(), told.max())]
+    true, predicted = schema.target.decode(y[rest, 0]), schema.target.decode(mean[:, 0])
+    ax.plot(true, predicted, ".", color=color, ms=4, label=name)
+    ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     ax.plot(ends, ends, color="#adb5bd", linewidth=1, label="right")
     ax.set(xlabel=f"{schema.target.name}, true", ylabel="predicted")
 
