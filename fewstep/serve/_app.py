@@ -147,7 +147,7 @@ class Service:
         ticking.cancel()
         self.engine.stop()
         await warming
-        self.log.event("stopped", requests=sum(self.metrics.requests.values()))
+        self.log.event("stopped", requests=self.metrics.answers)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _warm(self) -> None:

@@ -1,74 +1,58 @@
-"""Counts for Prometheus, in its text format."""
+"""Counts for Prometheus."""
 
-import bisect
 import os
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
-class Histogram:
-    """How often a value fell below each of some bounds."""
-
-    def __init__(self, bounds: tuple[float, ...]):
-        self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
-
-    def add(self, value: float) -> None:
-        """Counts a value."""
-        self._counts[bisect.bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def lines(self, name: str, labels: str = "") -> list[str]:
-        """Its lines of text."""
-        made, total, comma = [], 0, "," if labels else ""
-        for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
-            total += count
-            made.append(f'{name}_bucket{{{labels}{comma}le="{bound}"}} {total}')
-        told = f"{{{labels}}}" if labels else ""
-        return [*made, f"{name}_sum{told} {self._sum:.6f}", f"{name}_count{told} {total}"]
-
-
 class Metrics:
-    """What has happened since the start."""
+    """What has happened since the start; `gauges` are read when somebody asks: what each is, and its value."""
 
     def __init__(self) -> None:
-        self.began = time.time()
-        self.requests: Counter[tuple[str, int]] = Counter()
-        self.seconds: dict[str, Histogram] = {}
-        self.gathered = Histogram(_SIZES)
-        self.calls = Histogram(_SECONDS)
+        disable_created_metrics()  # a second series for each count, with the time it began
+        self.began, self.answers = time.time(), 0
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self.registry = CollectorRegistry()
+        what = "Answers by route and status."
+        self._requests = Counter("fewstep_requests", what, ("route", "status"), registry=self.registry)
+        self._seconds = self._histogram("request_seconds", "Time to answer, by route.", _SECONDS, ("route",))
+        self._tasks = self._histogram("gathered_tasks", "Tasks of one compiled call.", _SIZES)
+        self._calls = self._histogram("call_seconds", "Time of one compiled call.", _SECONDS)
+        self.registry.register(self)
+        self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Counts an answer."""
-        self.requests[route, status] += 1
-        found = self.seconds.get(route)
-        if found is None:
-            found = self.seconds[route] = Histogram(_SECONDS)
-        found.add(seconds)
+        series = self._series.get((route, status))
+        if series is None:  # looking it up by its labels would take longer than counting
+            series = self._series[route, status] = self._requests.labels(route, status), self._seconds.labels(route)
+        self.answers += 1
+        series[0].inc()
+        series[1].observe(seconds)
 
     def called(self, tasks: int, seconds: float) -> None:
         """Counts a compiled call."""
-        self.gathered.add(tasks)
-        self.calls.add(seconds)
+        self._tasks.observe(tasks)
+        self._calls.observe(seconds)
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The gauges, as the registry asks for them."""
+        for name, (what, value) in self.gauges.items():
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(name, what, value=value())
 
     def text(self) -> str:
         """All of it."""
-        lines = _head("fewstep_requests_total", "counter", "Answers by route and status.")
-        lines += [f'fewstep_requests_total{{route="{r}",status="{s}"}} {n}' for (r, s), n in self.requests.items()]
-        lines += _head("fewstep_request_seconds", "histogram", "Time to answer, by route.")
-        for route, histogram in self.seconds.items():
-            lines += histogram.lines("fewstep_request_seconds", f'route="{route}"')
-        lines += _head("fewstep_gathered_tasks", "histogram", "Tasks of one compiled call.")
-        lines += self.gathered.lines("fewstep_gathered_tasks")
-        lines += _head("fewstep_call_seconds", "histogram", "Time of one compiled call.")
-        lines += self.calls.lines("fewstep_call_seconds")
-        for name, (told, value) in self.gauges.items():
-            lines += [*_head(name, "counter" if name.endswith("_total") else "gauge", told), f"{name} {value():g}"]
-        return "\n".join(lines) + "\n"
+        return generate_latest(self.registry).decode()
+
+    def _histogram(self, name: str, what: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()) -> Histogram:
+        return Histogram(f"fewstep_{name}", what, labels, buckets=bounds, registry=self.registry)
 
 
 def resident_bytes() -> float:
@@ -78,7 +62,3 @@ def resident_bytes() -> float:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0.0
-
-
-def _head(name: str, kind: str, told: str) -> list[str]:
-    return [f"# HELP {name} {told}", f"# TYPE {name} {kind}"]
