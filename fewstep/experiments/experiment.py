@@ -63,6 +63,11 @@ class Experiment:
         settings = {**self.settings(), **changes}
         return Experiment(settings.pop("method"), settings.pop("tasks"), folder=self.folder, **settings)
 
+    def at(self, folder: Path) -> "Experiment":
+        """The experiment with the user's own files in a folder."""
+        settings = self.settings()
+        return Experiment(settings.pop("method"), settings.pop("tasks"), folder=folder, **settings)
+
     def settings(self) -> dict[str, Any]:
         """All options by name, with the method and the tasks."""
         values = {"method": self.method, "tasks": self.tasks}

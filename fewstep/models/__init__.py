@@ -15,6 +15,7 @@ from fewstep.models._evaluate import evaluate_places as evaluate_places
 from fewstep.models._fit import fit_model as fit_model
 from fewstep.models._fit import kept_metas as kept_metas
 from fewstep.models._model import Info as Info
+from fewstep.models._model import LogLine as LogLine
 from fewstep.models._model import Members as Members
 from fewstep.models._model import Model as Model
 from fewstep.models._model import answer as answer

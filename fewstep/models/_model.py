@@ -19,18 +19,31 @@ from fewstep.models._layers import moved, unit_shares
 from fewstep.problems import Kind, Problem
 
 
+class LogLine(NamedTuple):
+    """One line of a training's log: the mean loss of a seed over some steps, and its score if it was validated."""
+
+    step: int
+    seed: int
+    loss: float
+    gradient_norm: float
+    validation: float | None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
     """A trained model: what it was built of, the meta-parameters of each seed, and how sure it may be.
 
     `step` is the outer step that it was trained to. `samples` of a rule's random masks answer together. Intervals are
     right for the inner steps, samples and parameters they were calibrated with: elsewhere there is no `calibration`.
+    `history` is the log of its training, and `notes` are what a user should know of how it was loaded.
     """
 
     built: Built
     metas: dict[int, Meta]
     step: int
     calibration: Calibration | None = None
+    history: tuple[LogLine, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def experiment(self) -> Experiment:

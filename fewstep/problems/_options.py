@@ -66,4 +66,6 @@ def _fitted(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {name: _tuples(entry) for name, entry in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
