@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from markupsafe import Markup
 
 from fewstep._evaluate import light
 from fewstep._outer import task_keys
 from fewstep._train import UNSEEN
+from fewstep.pages import image, note, table
 from fewstep.runs.model import Model
 
 EXPLANATION = (
@@ -35,8 +36,8 @@ def example_episodes(model: Model, ways: int, shots: int, steps: int, count: int
     support, query, truth, sure = map(np.asarray, every(tasks.data, keys))
     return [
         {
-            "classes": [png(image) for image in support[n, ::shots]],  # one image stands for its class
-            "queries": [png(image) for image in query[n]],
+            "classes": [png(x) for x in support[n, ::shots]],  # one image stands for its class
+            "queries": [png(x) for x in query[n]],
             "truth": truth[n].tolist(),
             "answer": sure[n].argmax(-1).tolist(),
             "sure": np.round(sure[n].max(-1), 3).tolist(),
@@ -45,37 +46,34 @@ def example_episodes(model: Model, ways: int, shots: int, steps: int, count: int
     ]
 
 
-def episodes_html(episodes: list[dict[str, Any]]) -> str:
+def episodes_html(episodes: list[dict[str, Any]]) -> Markup:
     """Episodes one after the other, and how many queries were right."""
     right = sum(a == t for e in episodes for a, t in zip(e["answer"], e["truth"], strict=True))
     total = sum(len(e["truth"]) for e in episodes)
-    return f"<p class=note>{right} of {total} right.</p>" + "".join(map(_episode, episodes))
+    return note(f"{right} of {total} right.") + Markup().join(map(_episode, episodes))
 
 
-def png(image: np.ndarray) -> str:
+def png(pixels: np.ndarray) -> str:
     """An image of numbers from 0 to 1 as PNG in base64."""
-    pixels = np.round(255 * image).astype(np.uint8)
+    from PIL import Image
+
+    pixels = np.round(255 * pixels).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _episode(episode: dict[str, Any]) -> str:
-    head = "".join(f"<th>{_image(data, f'class {n + 1}')}</th>" for n, data in enumerate(episode["classes"]))
-    columns = [_answers(episode, number) for number in range(len(episode["classes"]))]
-    return f"<div class=wide><table><tr>{head}</tr><tr>{''.join(columns)}</tr></table></div>"
+def _episode(episode: dict[str, Any]) -> Markup:
+    head = [image(data, f"class {n + 1}") for n, data in enumerate(episode["classes"])]
+    return table(head, [[_answers(episode, number) for number in range(len(head))]])
 
 
-def _answers(episode: dict[str, Any], number: int) -> str:
+def _answers(episode: dict[str, Any], number: int) -> Markup:
     """The queries that were taken for one class."""
-    told = []
+    cells, line = [], Markup("<br>")
     for n, answer in enumerate(episode["answer"]):
         if answer == number:
             truth = episode["truth"][n]
             mark = "right" if truth == number else f"wrong: class {truth + 1}"
-            told.append(f"{_image(episode['queries'][n], f'query {n + 1}')}<br>{mark}, {episode['sure'][n]:.0%}")
-    return f"<td>{'<br>'.join(told)}</td>"
-
-
-def _image(data: str, alt: str) -> str:
-    return f'<img src="data:image/png;base64,{data}" alt="{alt}" width=44 height=44>'
+            cells.append(image(episode["queries"][n], f"query {n + 1}") + line + f"{mark}, {episode['sure'][n]:.0%}")
+    return line.join(cells)

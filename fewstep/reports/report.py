@@ -5,13 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.experiments.learners import trained_ways
 from fewstep.experiments.public import public_tasks, settings
 from fewstep.files import write_text
 from fewstep.inspection import inspect
+from fewstep.pages import note, page, table
 from fewstep.reports import plots, table_plots
 from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
-from fewstep.reports.page import page, table
 from fewstep.runs.model import Model, evaluate_run
 from fewstep.runs.table_model import evaluate_table
 
@@ -48,7 +50,7 @@ def write_report(path: Path, models: dict[str, Model], judged: dict[str, list[di
     for name, model in models.items():
         parts += [f"<h2>Inside {html.escape(name)}</h2>", *_inside(model)]
     parts += ["<h2>Settings</h2>", _settings(models)]
-    write_text(path, page("fewstep report", parts))
+    write_text(path, page("fewstep report", map(Markup, parts)))
     return path
 
 
@@ -78,14 +80,14 @@ def _scores(judged: dict[str, list[dict[str, Any]]]) -> str:
     body = [[name, *(_score(row) for row in mine)] for name, mine in judged.items()]
     first = rows[0]
     size = f"{first['ways']} ways and {first['shots']} shots" if "ways" in first else f"{first['shots']} shots"
-    note = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95 % interval over tasks."
+    text = f"{first['metric']} on {first['n_tasks']} tasks of {size}; ± is the 95% interval over tasks."
     if covered := [row["coverage90"] for row in rows if "coverage90" in row]:
-        note += f" Of the true values {100 * covered[0]:.0f} % lie in the 90 % intervals."
+        text += f" Of the true values {100 * covered[0]:.0f}% lie in the 90% intervals."
     if "log_loss" in rows[-1]:
         named = {"log_loss": "logarithmic loss", "auc": "area under the ROC curve", "ece": "expected calibration error"}
-        told = [f"{text} {rows[-1][name]:.3f}" for name, text in named.items() if name in rows[-1]]
-        note += f" Of the probabilities after {rows[-1]['inner_steps']} steps: {', '.join(told)}."
-    return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
+        told = [f"{words} {rows[-1][name]:.3f}" for name, words in named.items() if name in rows[-1]]
+        text += f" Of the probabilities after {rows[-1]['inner_steps']} steps: {', '.join(told)}."
+    return table(head, body) + note(text)
 
 
 def _score(row: dict[str, Any]) -> str:
@@ -109,12 +111,12 @@ def _inside(model: Model) -> list[str]:
         [row.path, row.width, f"{row.updated:.3f}", row.rank, "-" if row.condition is None else f"{row.condition:.3g}"]
         for row in report.layers
     ]
-    note = (
+    text = (
         f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, "
         f"{report.updated_by_layer:.1%} as the mean of the layers' means, "
         f"{report.updated_by_parameter:.1%} weighted by parameters."
     )
-    return [table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
+    return [table(head, body), note(text), plots.inside(report)]
 
 
 def _settings(models: dict[str, Model]) -> str:
