@@ -5,8 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import heading, page, paragraph, table
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
 
@@ -28,12 +30,12 @@ _LEGEND = (
 def write(folder: Path, result: dict[str, Any]) -> None:
     """Writes report.html and the figures."""
     mark = "a quick look, not a measurement" if result["quick"] else ""
-    parts = [f"<h1>{TITLE}</h1>", f"<p>{_LEGEND}</p>", table(HEAD, table_rows(result["rows"]))]
-    parts += [f"<p>{line}</p>" for line in remarks(result)]
-    parts.append(write_figure(folder / "figures", _speeds(result["rows"]), mark))
+    figure = lambda drawn: Markup(write_figure(folder / "figures", drawn, mark))
+    parts = [heading(TITLE, 1), paragraph(_LEGEND), table(HEAD, table_rows(result["rows"]))]
+    parts += [*map(paragraph, remarks(result)), figure(_speeds(result["rows"]))]
     if result["sweeps"]:
-        parts += [table(GROWN, grown_rows(result["sweeps"])), write_figure(folder / "figures", _growth(result), mark)]
-    parts.append(made_by(result))
+        parts += [table(GROWN, grown_rows(result["sweeps"])), figure(_growth(result))]
+    parts.append(Markup(made_by(result)))
     write_text(folder / "report.html", page(TITLE, parts))
 
 

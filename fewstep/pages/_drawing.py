@@ -1,10 +1,11 @@
 """Figures without a screen: how they look, and as SVG text that stands in a page."""
 
-import html
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from markupsafe import Markup
 
 COLORS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
 
@@ -28,9 +29,10 @@ def figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -
         yield made, made.subplots(rows, columns, squeeze=False, **options)
 
 
-def svg(made: Any, title: str = "") -> str:
-    """The figure as SVG text; with a title, also for those who cannot see it."""
+def svg(made: Any, title: str = "") -> Markup:
+    """The figure as SVG; with a title, also for those who cannot see it."""
     text = io.StringIO()
     made.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     drawing = text.getvalue()[text.getvalue().index("<svg") :]
-    return drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1) if title else drawing
+    name = Markup('<svg role="img" aria-label="{}"').format(title) if title else "<svg"
+    return Markup(drawing.replace("<svg", name, 1))

@@ -4,14 +4,15 @@ from typing import Any
 
 import jax
 import numpy as np
+from markupsafe import Markup
 
-from fewstep.pages import figure, svg
+from fewstep.pages import figure, heading, svg
 from fewstep.problems._kind import Problem, Sketch
 
 _POINTS = 400
 
 
-def draw_tasks(problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks: int = 6, seed: int = 0) -> list[str]:
+def draw_tasks(problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks: int = 6, seed: int = 0) -> list[Markup]:
     """A heading and a figure of unseen tasks; nothing where x has several numbers."""
     if problem.x != (1,):
         return []
@@ -27,7 +28,7 @@ def draw_tasks(problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks
         handles, labels = axes.flat[0].get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside upper center", ncols=3 + 2 * len(sketches))
         picture = svg(drawing, "Unseen tasks: the true curve, the support, and predictions before and after adapting")
-    return [f"<h2>Unseen tasks, before and after {first.steps} steps</h2>", picture]
+    return [heading(f"Unseen tasks, before and after {first.steps} steps"), picture]
 
 
 def _draw_task(ax: Any, support: Any, query: Any, sketches: list[Sketch]) -> None:

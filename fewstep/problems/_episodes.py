@@ -8,9 +8,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from markupsafe import Markup
 
 from fewstep._outer import task_keys
 from fewstep._train import UNSEEN
+from fewstep.pages import heading, image, note, paragraph, table
 from fewstep.problems._kind import Answer, Problem, Sketch
 
 EXPLANATION = (
@@ -47,48 +49,43 @@ def example_episodes(
     return episodes
 
 
-def draw_episodes(problem: Problem, sketches: list[Sketch]) -> list[str]:
+def draw_episodes(problem: Problem, sketches: list[Sketch]) -> list[Markup]:
     """The episodes of each model as parts of a report."""
-    parts = [f"<h2>Unseen tasks</h2><p>{EXPLANATION}</p>"]
+    parts = [heading("Unseen tasks"), paragraph(EXPLANATION)]
     for sketch in sketches:
         episodes = example_episodes(problem, sketch.answer, problem.outputs, sketch.shots, sketch.steps)
-        parts += [f"<h3>{sketch.name}</h3>", episodes_html(episodes)]
+        parts += [heading(sketch.name, 3), episodes_html(episodes)]
     return parts
 
 
-def episodes_html(episodes: list[ExampleEpisode]) -> str:
+def episodes_html(episodes: list[ExampleEpisode]) -> Markup:
     """Episodes one after the other, and how many queries were right."""
     right = sum(a == t for episode in episodes for a, t in zip(episode.answer, episode.truth, strict=True))
     total = sum(len(episode.truth) for episode in episodes)
-    return f"<p class=note>{right} of {total} right.</p>" + "".join(map(_episode, episodes))
+    return note(f"{right} of {total} right.") + Markup().join(map(_episode, episodes))
 
 
-def write_png(image: np.ndarray, *, invert: bool = False) -> str:
+def write_png(pixels: np.ndarray, *, invert: bool = False) -> str:
     """An image of numbers from 0 to 1 as PNG in base64."""
     from PIL import Image
 
-    pixels = np.round(255 * np.clip(1 - image if invert else image, 0, 1)).astype(np.uint8)
+    pixels = np.round(255 * np.clip(1 - pixels if invert else pixels, 0, 1)).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _episode(episode: ExampleEpisode) -> str:
-    head = "".join(f"<th>{_image(data, f'class {n + 1}')}</th>" for n, data in enumerate(episode.classes))
-    columns = [_answers(episode, number) for number in range(len(episode.classes))]
-    return f"<div class=wide><table><tr>{head}</tr><tr>{''.join(columns)}</tr></table></div>"
+def _episode(episode: ExampleEpisode) -> Markup:
+    head = [image(data, f"class {n + 1}") for n, data in enumerate(episode.classes)]
+    return table(head, [[_answers(episode, number) for number in range(len(head))]])
 
 
-def _answers(episode: ExampleEpisode, number: int) -> str:
+def _answers(episode: ExampleEpisode, number: int) -> Markup:
     """The queries that were taken for one class."""
-    cells = []
+    cells, line = [], Markup("<br>")
     for n, answer in enumerate(episode.answer):
         if answer == number:
             truth = episode.truth[n]
             mark = "right" if truth == number else f"wrong: class {truth + 1}"
-            cells.append(f"{_image(episode.queries[n], f'query {n + 1}')}<br>{mark}, {episode.sure[n]:.0%}")
-    return f"<td>{'<br>'.join(cells)}</td>"
-
-
-def _image(data: str, alt: str) -> str:
-    return f'<img src="data:image/png;base64,{data}" alt="{alt}" width=44 height=44>'
+            cells.append(image(episode.queries[n], f"query {n + 1}") + line + f"{mark}, {episode.sure[n]:.0%}")
+    return line.join(cells)

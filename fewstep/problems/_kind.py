@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from fewstep._episode import Tasks
 from fewstep._learner import Loss
@@ -143,7 +144,7 @@ class Kind:
     defaults: Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
     read: Callable[[Problem, "Path | Mapping[str, Any]", Part], Given]
     write: Callable[[Problem, Given, Answer], dict[str, list[Any]]]
-    draw: Callable[[Problem, list[Sketch]], list[str]]
+    draw: Callable[[Problem, list[Sketch]], list[Markup]]
     features: bool = False
     heavy: bool = False
     pin: Callable[[str, Any, Any], Any] = lambda tasks, options, begun: options

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
-from fewstep.pages import figure, svg
+from fewstep.pages import figure, heading, svg
 from fewstep.problems._kind import Answer, Problem, Sketch
 from fewstep.tables import Rows, Schema
 
 Answering = Callable[..., Answer]
 
 
-def draw_held_out(problem: Problem, sketches: list[Sketch], *, n_tasks: int = 6, seed: int = 0) -> list[str]:
+def draw_held_out(problem: Problem, sketches: list[Sketch], *, n_tasks: int = 6, seed: int = 0) -> list[Markup]:
     """For held-out tasks: the rows learned from, all others, and what each model predicts, with its interval."""
     assert problem.held_out is not None
     rows, schema = problem.held_out("test"), problem.details.schema
@@ -33,7 +34,7 @@ def draw_held_out(problem: Problem, sketches: list[Sketch], *, n_tasks: int = 6,
         handles, labels = axes.flat[0].get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside upper center", ncols=4)
         picture = svg(drawing, "Held-out tasks: what was learned from, the rest, and the predictions")
-    return [f"<h2>Held-out tasks, learned from {shots} rows</h2>", picture]
+    return [heading(f"Held-out tasks, learned from {shots} rows"), picture]
 
 
 def running(schema: Schema, rows: Rows) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from markupsafe import Markup
 
 from fewstep._episode import Batch, Tasks
 from fewstep._errors import FewstepError
@@ -53,7 +54,7 @@ def _problem(tasks: str, options: Any, network: Any) -> Problem:
     return points_problem(make, network)
 
 
-def draw_curves(problem: Problem, sketches: list[Sketch]) -> list[str]:
+def draw_curves(problem: Problem, sketches: list[Sketch]) -> list[Markup]:
     """Unseen tasks before and after adaptation."""
     return draw_tasks(problem, sketches, UNSEEN)
 

@@ -1,7 +1,5 @@
 """Reports: one HTML file each, with the pictures in it."""
 
-from fewstep.reports.page import page as page
-from fewstep.reports.page import table as table
 from fewstep.reports.report import answering as answering
 from fewstep.reports.report import scores as scores
 from fewstep.reports.report import sketches as sketches

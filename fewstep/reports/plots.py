@@ -1,13 +1,14 @@
 """The pictures of a report that every kind of problem has, as SVG text that stands in the page itself."""
 
 import numpy as np
+from markupsafe import Markup
 
 from fewstep.inspection import Report
 from fewstep.models import Model
 from fewstep.pages import COLORS, figure, svg
 
 
-def training(models: dict[str, Model]) -> str:
+def training(models: dict[str, Model]) -> Markup:
     """The training loss and the validation score against the step, all seeds."""
     with figure(1, 2, (11, 3.2), sharey=True) as (drawing, axes):
         for color, (name, model) in zip(COLORS, models.items(), strict=False):
@@ -23,7 +24,7 @@ def training(models: dict[str, Model]) -> str:
         return svg(drawing)
 
 
-def inside(report: Report) -> str:
+def inside(report: Report) -> Markup:
     """Each layer's mask probabilities and T's singular values, sorted."""
     with figure(1, 2, (11, 3.0)) as (drawing, axes):
         for color, layer in zip(COLORS * len(report.layers), report.layers, strict=False):

@@ -1,16 +1,16 @@
 """The report of one model or of several side by side: one HTML file that needs nothing else."""
 
-import html
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from fewstep.files import write_text
 from fewstep.inspection import inspect
 from fewstep.models import Model, adapt, evaluate_model
-from fewstep.pages import COLORS
+from fewstep.pages import COLORS, heading, note, page, paragraph, table
 from fewstep.problems import Answer, Plan, Say, ScoreRow, Sketch
 from fewstep.reports import plots
-from fewstep.reports.page import page, table
 
 _STEPS = (0, 1, 5)
 
@@ -36,16 +36,16 @@ def write_report(path: Path, models: dict[str, Model], rows: dict[str, list[Scor
     first = next(iter(models.values()))
     steps = max([first.steps, *(row.inner_steps or 0 for some in rows.values() for row in some)])
     parts = [
-        f"<h1>{html.escape(' and '.join(models))} on {html.escape(first.experiment.public_tasks)}</h1>",
-        "<h2>Score on unseen tasks</h2>",
+        heading(f"{' and '.join(models)} on {first.experiment.public_tasks}", 1),
+        heading("Score on unseen tasks"),
         _scores(rows),
         *first.kind.draw(first.problem, sketches(models, steps)),
-        "<h2>Training</h2>",
+        heading("Training"),
         plots.training(models),
     ]
     for name, model in models.items():
-        parts += [f"<h2>Inside {html.escape(name)}</h2>", *_inside(model)]
-    parts += ["<h2>Settings</h2>", _settings(models)]
+        parts += [heading(f"Inside {name}"), *_inside(model)]
+    parts += [heading("Settings"), _settings(models)]
     write_text(path, page("fewstep report", parts))
     return path
 
@@ -54,7 +54,7 @@ def sketches(models: dict[str, Model], steps: int) -> list[Sketch]:
     """The models as a kind draws them, each in its color."""
     pairs = zip(COLORS, models.items(), strict=False)
     return [
-        Sketch(html.escape(name), color, answering(model), model.experiment.shots, steps if model.built.steps else 0)
+        Sketch(name, color, answering(model), model.experiment.shots, steps if model.built.steps else 0)
         for color, (name, model) in pairs
     ]
 
@@ -68,21 +68,21 @@ def answering(model: Model) -> Any:
     return ask
 
 
-def _scores(scores: dict[str, list[ScoreRow]]) -> str:
+def _scores(scores: dict[str, list[ScoreRow]]) -> Markup:
     rows = next(iter(scores.values()))
     head = ["", *(f"after {row.inner_steps} steps{_by(row)}" for row in rows)]
     body = [[name, *(_score(row) for row in own)] for name, own in scores.items()]
     first = rows[0]
     size = f"{first.ways} ways and {first.shots} shots" if first.ways else f"{first.shots} shots"
-    note = f"{first.metric} on {first.n_tasks} tasks of {size}; ± is the 95% interval over tasks."
+    text = f"{first.metric} on {first.n_tasks} tasks of {size}; ± is the 95% interval over tasks."
     if covered := [row.coverage90 for row in rows if row.coverage90 is not None]:
-        note += f" Of the true values {100 * covered[0]:.0f}% lie in the 90% intervals."
+        text += f" Of the true values {100 * covered[0]:.0f}% lie in the 90% intervals."
     last = rows[-1]
     named = {"logarithmic loss": last.log_loss, "area under the ROC curve": last.auc,
              "expected calibration error": last.ece}  # fmt: skip
     if figures := [f"{text} {value:.3f}" for text, value in named.items() if value is not None]:
-        note += f" Of the probabilities after {last.inner_steps} steps: {', '.join(figures)}."
-    return table(head, body) + f"<p class=note>{html.escape(note)}</p>"
+        text += f" Of the probabilities after {last.inner_steps} steps: {', '.join(figures)}."
+    return table(head, body) + note(text)
 
 
 def _score(row: ScoreRow) -> str:
@@ -95,26 +95,26 @@ def _by(row: ScoreRow) -> str:
     return {"transductive": ", statistics of the query", "support": ", of the support"}.get(row.norm or "", "")
 
 
-def _inside(model: Model) -> list[str]:
+def _inside(model: Model) -> list[Markup]:
     if model.built.rule is None:
-        return ["<p>This learner takes no inner steps, and so has neither metric nor mask.</p>"]
+        return [paragraph("This learner takes no inner steps, and so has neither metric nor mask.")]
     report = inspect(model.built.network.layers, model.meta())
     if all(layer.probabilities is None and layer.singular_values is None for layer in report.layers):
-        return ["<p>This rule learns neither metric nor mask: a task moves every weight, in the plain metric.</p>"]
+        return [paragraph("This rule learns neither metric nor mask: a task moves every weight, in the plain metric.")]
     head = ["layer", "width", "updated", "rank of T diag(m) T'", "condition of T"]
     body = [
         [row.path, row.width, f"{row.updated:.3f}", row.rank, "-" if row.condition is None else f"{row.condition:.3g}"]
         for row in report.layers
     ]
-    note = (
+    text = (
         f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, "
         f"{report.updated_by_layer:.1%} as the mean of the layers' means, "
         f"{report.updated_by_parameter:.1%} weighted by parameters."
     )
-    return [table(head, body), f"<p class=note>{note}</p>", plots.inside(report)]
+    return [table(head, body), note(text), plots.inside(report)]
 
 
-def _settings(models: dict[str, Model]) -> str:
+def _settings(models: dict[str, Model]) -> Markup:
     """The settings of each model that are not the defaults, and how far it was trained."""
     body = []
     for name, model in models.items():
