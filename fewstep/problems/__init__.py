@@ -31,6 +31,7 @@ from fewstep.problems._options import from_signature as from_signature
 from fewstep.problems._options import option as option
 from fewstep.problems._own import OwnNetwork as OwnNetwork
 from fewstep.problems._own import is_own as is_own
+from fewstep.problems._points import Perceptron as Perceptron
 from fewstep.problems._points import points_problem as points_problem
 from fewstep.problems._probability import best_temperature as best_temperature
 from fewstep.problems._probability import class_scores as class_scores

@@ -227,7 +227,16 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
 
 def _describe(problem: Problem) -> dict[str, Any]:
     schema: Schema = problem.details.schema
-    return {"columns": {"x": list(schema.names), "y": schema.target.name}}
+    rows = [
+        f"| {column.name} | {column.kind} | "
+        + (", ".join(column.categories) if column.kind == "category" else f"{column.mean:.4g} ± {column.scale:.4g}")
+        + " |"
+        for column in (*schema.features, schema.target)
+    ]
+    text = f"The tasks of a table, one for each `{schema.task}`. The target is `{schema.target.name}`."
+    card = [text, "\n".join(["| column | kind | in training |", "|---|---|---|", *rows])]
+    columns = {"x": list(schema.names), "y": schema.target.name}
+    return {"columns": columns, "schema": schema.to_dict(), "card": card}
 
 
 TABLES = Kind(
