@@ -15,13 +15,14 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError, unknown
 from fewstep._learner import Learner
 from fewstep._network import Network, flatten
-from fewstep._outer import Outer, first_order, refuse_without_signal, reptile, unrolled
+from fewstep._outer import Outer
 from fewstep._rule import Rule, chain
 from fewstep.experiments.experiment import Experiment, option
 from fewstep.experiments.learners import make_learner, refuse_for_learners, trained_ways, training_tasks
 from fewstep.learners import FITTING, LEARNERS, PROCESSES
 from fewstep.machine import distributed, layout
 from fewstep.machine.layout import Layout
+from fewstep.outers import first_order, refuse_without_signal, reptile, unrolled
 from fewstep.problems.problem import Problem, problem
 
 ALIASES = {"fomaml": "maml", "reptile": "maml"}
@@ -170,7 +171,7 @@ def _rule(experiment: Experiment) -> Rule:
             given["start"] = lr
         made = factory(**given)
         parts += [part for part in (made.links or (made,)) if part.name != "sgd"]
-    paced = any(part.paces for part in parts)
+    paced = any(part.sets_step_size for part in parts)
     return chain(_inner_step(experiment, 1.0 if paced else lr, adam=adam), *parts)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import jax
 
-from fewstep._mesh import everywhere
 from fewstep._train import TrainState, first_state, make_segment
+from fewstep.compute import everywhere
 from fewstep.experiments.build import Built, build, lay_out, make_mesh
 from fewstep.experiments.experiment import Experiment
 

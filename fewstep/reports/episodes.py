@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from fewstep._evaluate import light
 from fewstep._outer import task_keys
-from fewstep._train import UNSEEN
+from fewstep._streams import UNSEEN
+from fewstep.compute import light
 from fewstep.runs.model import Model
 
 EXPLANATION = (

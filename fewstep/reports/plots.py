@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fewstep._evaluate import light
-from fewstep._train import UNSEEN
+from fewstep._streams import UNSEEN
+from fewstep.compute import light
 from fewstep.inspection import Report
 from fewstep.reports.drawing import figure, svg
 from fewstep.runs.model import Model

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fewstep._episode import Batch
-from fewstep._evaluate import light
 from fewstep._learner import Learner
 from fewstep._rule import Meta
+from fewstep._streams import TABLE
+from fewstep.compute import light
 from fewstep.tables._table import Rows
 from fewstep.tasks.table import arrays, episode
 
-_JUDGED = 11  # a stream of random numbers of its own
 _CHUNK = 16
 _QUERIES = 1000  # rows of a task to be judged on, at most
 
@@ -88,7 +88,7 @@ def _compiled(
     pairs = np.stack(np.meshgrid(np.arange(tasks), np.arange(draws), indexing="ij"), -1).reshape(-1, 2)
 
     def one(meta: Meta, data: Any, used: Any, pair: jax.Array) -> tuple[jax.Array, jax.Array, Batch]:
-        key = jax.random.fold_in(jax.random.key(seed), _JUDGED)
+        key = jax.random.fold_in(jax.random.key(seed), TABLE)
         key = jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1])
         support, query = episode(data, key, pair[0], shots, queries, used)
 
