@@ -19,7 +19,7 @@ from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, PartitionSpec
 
 from fewstep._errors import FewstepError
-from fewstep._mesh import everywhere
+from fewstep.compute import everywhere
 from fewstep.machine.devices import Layout, on_cpu
 
 DEVICES = "FEWSTEP_DEVICES"  # of each process, told by `fewstep launch`

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import jax
 
-from fewstep._mesh import everywhere
 from fewstep._train import TrainState, first_state, make_segment
+from fewstep.compute import everywhere
 from fewstep.experiments import Built, Experiment, build
 from fewstep.machine.layout import lay_out, make_mesh
 

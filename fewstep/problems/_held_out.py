@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._episode import Batch
-from fewstep._evaluate import light
 from fewstep._learner import Learner
 from fewstep._rule import Meta
+from fewstep._streams import TABLE
+from fewstep.compute import light
 from fewstep.tables import Rows, draw_episode, row_arrays
 
-_HELD_OUT = 11  # a stream of random numbers of its own
 _CHUNK = 16
 _QUERIES = 1000  # rows of a task to be judged on, at most
 
@@ -92,7 +92,7 @@ def _compiled(
     pairs = np.stack(np.meshgrid(np.arange(tasks), np.arange(draws), indexing="ij"), -1).reshape(-1, 2)
 
     def one(meta: Meta, data: Any, used: Any, pair: jax.Array) -> tuple[jax.Array, jax.Array, Batch]:
-        key = jax.random.fold_in(jax.random.key(seed), _HELD_OUT)
+        key = jax.random.fold_in(jax.random.key(seed), TABLE)
         key = jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1])
         support, query = draw_episode(data, key, pair[0], shots, queries, used)
 

@@ -57,7 +57,7 @@ def make_learn(model: Model, learner: Learner, samples: int, *, detail: bool) ->
 
     def one(meta: Meta, key: Any, support: Batch, knobs: Knobs) -> tuple[Any, ...]:
         start = learner.adapt(meta, key, support, 0)
-        end = learner.adapt(meta, key, support, knobs.steps, pace=knobs.pace) if model.built.steps else start
+        end = learner.adapt(meta, key, support, knobs.steps, step_scale=knobs.pace) if model.built.steps else start
         judged = lambda adapted: loss(learner.predict(meta, adapted, support.x, support.weight), support)
         extra = (moved(model, start, end), units(model, meta, key)) if detail else (jnp.zeros(0), jnp.zeros(0))
         return (to_row(end), judged(start), judged(end), *extra)

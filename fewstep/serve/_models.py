@@ -124,7 +124,7 @@ class Served:
     def _inner_rate(self) -> float | None:
         """The step size on a task; nothing where rates are learned, or where no step is taken."""
         rule = self.model.built.rule
-        steps = rule is not None and self.model.built.steps and not any(part.paces for part in rule.links)
+        steps = rule is not None and self.model.built.steps and not rule.sets_step_size
         return inner_rate(self.model.run.experiment) if steps else None
 
     @cached_property

@@ -30,7 +30,8 @@ def everywhere(tree: Any, mesh: Mesh | None) -> Any:
 
 
 def on_mesh(draw: Callable[..., Any], on_device: Callable[..., Any], mesh: Mesh) -> tuple[Any, Any]:
-    """Drawing, its last argument spread over the devices, and the sum over them of what a function gives on each."""
+    """Drawing, its last argument spread over the devices, and the sum over them of what a function gives on each for
+    what was drawn, its second argument."""
     whole, (axis,) = PartitionSpec(), mesh.axis_names
     spread, total = PartitionSpec(axis), _in_one_message if mesh.is_multi_process else jax.lax.psum
     # Without the check a gradient stays local until the sum; with it, JAX would have summed it already.
@@ -38,7 +39,7 @@ def on_mesh(draw: Callable[..., Any], on_device: Callable[..., Any], mesh: Mesh)
     summed = lambda *args: total(on_device(*args), axis)
     return (
         on(draw, in_specs=(whole, whole, spread), out_specs=spread),
-        on(summed, in_specs=(whole, spread), out_specs=whole),
+        on(summed, in_specs=(whole, spread, whole), out_specs=whole),
     )
 
 
