@@ -3,12 +3,14 @@
 import io
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from fewstep._errors import FewstepError
+
+if TYPE_CHECKING:
+    import PIL.Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _MOST_PIXELS = 50_000_000  # a small file can unfold into a very large image
@@ -31,6 +33,8 @@ def decode(content: bytes, name: str, size: int, mode: str) -> Decoded:
     An image that is not square is cut to its middle square. Raises `UnreadableImage`, naming the file, for one that is
     damaged or is none.
     """
+    from PIL import Image, UnidentifiedImageError
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -60,8 +64,17 @@ def decode_file(path: Path, size: int, mode: str) -> np.ndarray:
     return decode(content, str(path), size, mode).pixels
 
 
-def shrink(image: Image.Image, size: int) -> np.ndarray:
+def shrink_pixels(pixels: np.ndarray, size: int) -> np.ndarray:
+    """The middle square of an image in `size` x `size` pixels; `pixels` has no axis of channels if it is gray."""
+    from PIL import Image
+
+    return shrink(Image.fromarray(pixels), size)
+
+
+def shrink(image: "PIL.Image.Image", size: int) -> np.ndarray:
     """The middle square of an image in `size` x `size` pixels."""
+    from PIL import Image
+
     edge = min(image.size)
     left, top = (image.width - edge) // 2, (image.height - edge) // 2
     image = image.crop((left, top, left + edge, top + edge)) if image.width != image.height else image
@@ -70,8 +83,10 @@ def shrink(image: Image.Image, size: int) -> np.ndarray:
     return array if array.ndim == 3 else array[:, :, None]
 
 
-def _flat(image: Image.Image, mode: str) -> Image.Image:
+def _flat(image: "PIL.Image.Image", mode: str) -> "PIL.Image.Image":
     """The image in that mode; what is transparent becomes white, as it looks on paper."""
+    from PIL import Image
+
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         paper = Image.new("RGBA", image.size, "white")

@@ -3,10 +3,9 @@
 from importlib.resources import as_file, files
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError
-from fewstep.data._decode import shrink
+from fewstep.data._decode import shrink_pixels
 from fewstep.data._set import ImageSet, make_set
 
 SAMPLES = ("omniglot",)
@@ -20,6 +19,6 @@ def read_sample(tasks: str, size: int) -> ImageSet:
     with as_file(files("fewstep.data") / f"{tasks}-sample.npz") as path, np.load(path, allow_pickle=False) as packed:
         names, edge = packed["names"].tolist(), int(packed["edge"])
         ink = np.unpackbits(packed["ink"], axis=-1, count=edge).astype(bool)
-    paper = lambda drawing: Image.fromarray(np.where(drawing, 0, 255).astype(np.uint8))
-    drawn = (np.stack([shrink(paper(drawing), size) for drawing in drawings]) for drawings in ink)
+    paper = np.where(ink, 0, 255).astype(np.uint8)
+    drawn = (np.stack([shrink_pixels(drawing, size) for drawing in drawings]) for drawings in paper)
     return make_set(dict(zip(names, drawn, strict=True)))

@@ -1,7 +1,6 @@
 """Images drawn askew: sheared and scaled about their middle, to see how far a model's learning reaches."""
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError
 from fewstep.data._decode import shrink
@@ -25,6 +24,8 @@ def warped(of: ImageSet, size: int, *, shear: float = 0.0, zoom: float = 1.0) ->
 
 
 def _one(pixels: np.ndarray, matrix: tuple[float, ...], size: int, channels: int) -> np.ndarray:
+    from PIL import Image
+
     image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
     white = 255 if channels == 1 else (255,) * channels
     made = image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=white)

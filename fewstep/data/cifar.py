@@ -5,11 +5,10 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError
 from fewstep.data import _places
-from fewstep.data._decode import shrink
+from fewstep.data._decode import shrink_pixels
 from fewstep.data._set import ImageSet, make_set, splits
 from fewstep.data._tree import open_tree, read_tree
 
@@ -22,9 +21,7 @@ def read_cifar(path: Path, size: int) -> ImageSet:
     if path.name.endswith((".tar.gz", ".tgz")):
         classes = _from_archive(path)
         if size != 32:
-            classes = {
-                name: np.stack([shrink(Image.fromarray(x), size) for x in some]) for name, some in classes.items()
-            }
+            classes = {name: np.stack([shrink_pixels(x, size) for x in some]) for name, some in classes.items()}
     else:
         with open_tree(path) as tree:
             classes = read_tree(tree, size, "RGB", f"reading {path.name}")

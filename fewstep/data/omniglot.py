@@ -6,11 +6,10 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.data import _places
-from fewstep.data._decode import shrink
+from fewstep.data._decode import shrink_pixels
 from fewstep.data._set import ImageSet, make_set, split_classes, splits
 from fewstep.data._tree import open_tree, read_tree
 
@@ -69,7 +68,7 @@ def _from_packed(folder: Path, size: int) -> dict[str, np.ndarray]:
             with (folder / f"{part}.npz").open("rb") as content, np.load(content, allow_pickle=False) as packed:
                 characters = packed["images"]
             for number, (name, drawings) in enumerate(zip(names, characters, strict=True)):
-                made[name] = np.stack([shrink(Image.fromarray(np.uint8(255) * paper), size) for paper in drawings])
+                made[name] = np.stack([shrink_pixels(np.uint8(255) * paper, size) for paper in drawings])
                 _places.progress(f"reading {part}", number + 1, len(names), "images")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise FewstepError(f"The npz files of Omniglot in {folder} are damaged: {error}. Get them again.") from None
