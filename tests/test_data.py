@@ -19,7 +19,7 @@ from PIL import Image
 
 from fewstep import FewstepError, data
 from fewstep.cli import _show
-from fewstep.data import _download, _sources
+from fewstep.data import _catalog, _download
 from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
 from fewstep.data.folder import folder_classes
@@ -159,9 +159,9 @@ def test_a_server_that_is_not_there_is_said(tmp_path):
 
 
 def test_data_get_downloads_to_the_cache(home, places, capsys, monkeypatch):
-    archive = _sources.Archive("cifar-100-binary.tar.gz", home, MD5, 1)
-    known = _sources.SOURCES["cifar100"]._replace(files=(archive,))
-    monkeypatch.setitem(_sources.SOURCES, "cifar100", known)
+    archive = _catalog.Archive("cifar-100-binary.tar.gz", home, MD5, 1)
+    known = data.SOURCES["cifar100"]._replace(files=(archive,))
+    monkeypatch.setitem(data.SOURCES, "cifar100", known)
     code, out, _ = output(capsys, "data", "get", "cifar100")
     assert (code, out.strip()) == (0, str(places / "cifar100" / archive.name))
     code, out, _ = output(capsys, "data", "check", "cifar100", "--json")
@@ -331,7 +331,7 @@ def test_only_what_can_be_read_counts_as_here(tmp_path):
 
 def test_prepared_images_are_found_again_and_made_anew_when_files_change(tmp_path, places):
     path = folder_of(tmp_path / "images", 2)
-    load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
+    load = lambda: (data._load._load_all.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
     first = load()
     (kept,) = (places / "prepared").iterdir()
     same, old = kept.stat().st_ino, kept.with_name("old.npz")
@@ -362,7 +362,7 @@ def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
     assert made.images.shape == (11, 6, 6, 1)
     assert said == [
         f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in gray, "
-        "cut to their middle square."
+        "cropped to their middle square."
     ]
     assert sorted(int(value) for value in made.of("class01")[:, 0, 0, 0])[-2:] == [255, 255]  # clear is white paper
 

@@ -137,7 +137,7 @@ def _warped(given: Experiment, size: int, split: str) -> data.ImageSet:
     if given.shear is None and given.zoom is None:
         return data.load(given.tasks, split, size=size, **_which(given))
     whole = data.load(given.tasks, split, size=_OWN_SIZES.get(given.tasks, size), **_which(given))
-    return data.warped(whole, size, shear=given.shear or 0.0, zoom=1.0 if given.zoom is None else given.zoom)
+    return data.warp(whole, size, shear=given.shear or 0.0, zoom=1.0 if given.zoom is None else given.zoom)
 
 
 def _conv4(
