@@ -119,9 +119,10 @@ def with_tables(page: str) -> str:
             page = _between(page, curves.NAME, text + "\n\n" + _source(result))
             continue
         if result["name"] == bench.NAME:
-            text = _table(bench.HEAD, bench.table_rows(result["rows"])) + "\n\n" + " ".join(bench.remarks(result))
+            measured = bench.from_json(result)
+            text = _table(bench.HEAD, bench.table_rows(measured.rows)) + "\n\n" + " ".join(bench.remarks(measured))
             page = _between(page, bench.NAME, text + "\n\n" + _source(result))
-            page = _between(page, f"{bench.NAME} sweeps", _table(bench.GROWN, bench.grown_rows(result["sweeps"])))
+            page = _between(page, f"{bench.NAME} sweeps", _table(bench.SWEEP_HEAD, bench.sweep_rows(measured.sweeps)))
             continue
         if result["name"] == universality.NAME:
             text = _table(universality.HEAD, universality.table_rows(result["rows"]))

@@ -19,7 +19,7 @@ from PIL import Image
 
 from fewstep import FewstepError, data
 from fewstep.cli import _show
-from fewstep.data import _download, _places, _sources
+from fewstep.data import _catalog, _download, _places
 from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
 from fewstep.data.folder import folder_classes
@@ -156,9 +156,9 @@ def test_a_server_that_is_not_there_is_said(home, tmp_path):
 
 
 def test_data_get_downloads_to_the_cache(home, places, capsys, monkeypatch):
-    archive = _sources.Archive("cifar-100-binary.tar.gz", home, SHA256, 1)
-    known = _sources.SOURCES["cifar100"]._replace(files=(archive,))
-    monkeypatch.setitem(_sources.SOURCES, "cifar100", known)
+    archive = _catalog.Archive("cifar-100-binary.tar.gz", home, SHA256, 1)
+    known = data.SOURCES["cifar100"]._replace(files=(archive,))
+    monkeypatch.setitem(data.SOURCES, "cifar100", known)
     code, out, _ = output(capsys, "data", "get", "cifar100")
     assert (code, out.strip()) == (0, str(places / "cifar100" / archive.name))
     code, out, _ = output(capsys, "data", "check", "cifar100", "--json")

@@ -9,7 +9,7 @@ from helpers import DATA, needs_omniglot, output
 
 import fewstep
 from fewstep import FewstepError, data
-from fewstep.data._set import make_set
+from fewstep.data import make_set
 from fewstep.networks import mlp
 from fewstep.reproduce import STUDIES
 from fewstep.reproduce._gather import row_command
@@ -194,14 +194,14 @@ class TestWarped:
     plain = make_set({"box": BOX[None]})
 
     def test_nothing_asked_nothing_done(self):
-        np.testing.assert_array_equal(data.warped(self.plain, 12).images, self.plain.images)
+        np.testing.assert_array_equal(data.warp(self.plain, 12).images, self.plain.images)
 
     def test_a_zoom_makes_it_smaller(self):
-        dark = lambda zoom: (255.0 - data.warped(self.plain, 12, zoom=zoom).images).sum()
+        dark = lambda zoom: (255.0 - data.warp(self.plain, 12, zoom=zoom).images).sum()
         assert dark(0.5) == pytest.approx(dark(1.0) / 4, rel=0.1)
 
     def test_a_shear_moves_the_upper_edge_one_way_and_the_lower_the_other(self):
-        made = 255.0 - data.warped(self.plain, 12, shear=0.5).images[0, :, :, 0]
+        made = 255.0 - data.warp(self.plain, 12, shear=0.5).images[0, :, :, 0]
         middle = lambda row: (made[row] * np.arange(12)).sum() / made[row].sum()
         assert middle(3) - middle(8) == pytest.approx(2.5, abs=0.3)
         assert made.sum() == pytest.approx(36 * 255, rel=0.05)
@@ -209,7 +209,7 @@ class TestWarped:
     @pytest.mark.parametrize("wrong", [{"zoom": 0.0}, {"zoom": float("nan")}, {"shear": float("inf")}])
     def test_what_cannot_be_is_refused(self, wrong):
         with pytest.raises(FewstepError, match="must be finite"):
-            data.warped(self.plain, 12, **wrong)
+            data.warp(self.plain, 12, **wrong)
 
 
 @pytest.mark.parametrize("name", ["curves", "depth", "layerwise", "universality"])

@@ -48,13 +48,13 @@ class Bench:
         peers = self.peers or (_PEERS if _PEERS.exists() else None)
         if peers is not None and peers.is_dir():  # an environment: its Python
             peers = peers / "bin" / "python"
-        options = bench.Options(self.workloads, self.systems, self.sweeps, self.quick, self.seed, peers)
-        result = bench.run(options, self.out, _show.say)
+        choice = bench.Choice(self.workloads, self.systems, self.sweeps, self.quick, self.seed, peers)
+        result, content = bench.run(choice, self.out, _show.say)
         if self.json:
-            _show.as_json(result)
+            _show.as_json(content)
             return 0
-        _show.table(bench.HEAD, bench.table_rows(result["rows"]))
+        _show.table(bench.HEAD, bench.table_rows(result.rows))
         for line in bench.remarks(result):
             _show.say(line)
-        _show.say(f"See {result['report']}; the numbers are in {self.out / 'result.json'}.")
+        _show.say(f"See {content['report']}; the numbers are in {self.out / 'result.json'}.")
         return 0

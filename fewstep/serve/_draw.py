@@ -116,7 +116,7 @@ def _split(tasks: str) -> str | None:
     """The images to draw from: those on this machine, else those that come with the package; a client's request is no
     reason to download."""
     here = Path(tasks.removeprefix("folder:")).exists() if tasks.startswith("folder:") else data.find(tasks) is not None
-    return "test" if here else "sample" if tasks in data.SAMPLES else None
+    return "test" if here else "sample" if data.info(tasks).sample else None
 
 
 def _letter(number: int) -> str:

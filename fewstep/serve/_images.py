@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from fewstep._errors import FewstepError
-from fewstep.data._decode import decode
+from fewstep.data import decode
 from fewstep.serve._refusal import invalid
 
 EDGE = 1024  # pixels; a small file can unfold into a very large image, so its size is looked at first

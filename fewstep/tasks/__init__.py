@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fewstep._episode import Tasks
+from fewstep.data import DATA_SETS
 from fewstep.tasks._batch import batch as batch
 from fewstep.tasks.images import all_classes as all_classes
 from fewstep.tasks.files import read_query as read_query
@@ -16,4 +17,4 @@ from fewstep.tasks.sinusoid import sinusoid as sinusoid
 
 TASKS: dict[str, Callable[..., Tasks]] = {"sinusoid": sinusoid, "polynomial": polynomial}
 # Sets of images by the name they have on the command line.
-IMAGES = ("omniglot", "cifar-fs", "fc100", "miniimagenet", "tieredimagenet")
+IMAGES = tuple(DATA_SETS)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
-from fewstep.data._set import ImageSet
+from fewstep.data import ImageSet
 
 Rotate = Literal["none", "episode", "classes"]
 _UNROLLED = 32

@@ -6,10 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.data import _places
-from fewstep.data._decode import SUFFIXES, decode_file
-from fewstep.data._tree import open_tree, read_tree
-from fewstep.data._walk import is_image, left_out, walk
+from fewstep.data import SUFFIXES, decode_file, describe_skipped, is_image, open_tree, read_tree, say, walk
 
 
 class Pictures(NamedTuple):
@@ -41,10 +38,10 @@ def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictu
 
 
 def _images_in(folder: Path) -> list[Path]:
-    found = walk(folder)
-    for note in left_out(folder, found):
-        _places.say(note)
-    return [folder / name for name in found.files if is_image(name)]
+    contents = walk(folder)
+    for note in describe_skipped(folder, contents):
+        say(note)
+    return [folder / name for name in contents.files if is_image(name)]
 
 
 def _mode(image: tuple[int, ...]) -> str:

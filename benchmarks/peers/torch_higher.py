@@ -19,8 +19,8 @@ def make(problem):
         with higher.innerloop_ctx(module, inner, copy_initial_weights=False, track_higher_grads=train) as (net, steps):
             for _ in range(spec["inner_steps"]):
                 steps.step(loss(net(x, fixed), y))
-            made = net(query_x, fixed)
-            return made if not train else loss(made, query_y) / len(tasks[0])
+            prediction = net(query_x, fixed)
+            return prediction if not train else loss(prediction, query_y) / len(tasks[0])
 
     def gradient():
         outer.zero_grad()

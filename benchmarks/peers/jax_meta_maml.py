@@ -40,18 +40,18 @@ class Learner(MAML):
     regression = False
 
     def loss(self, params, state, inputs, targets, args):
-        made, state = self.model.apply(params, state, inputs, *args)
+        prediction, state = self.model.apply(params, state, inputs, *args)
         if not self.regression:
             return super().loss(params, state, inputs, targets, args)
-        value = jnp.mean(jnp.square(made - targets))
+        value = jnp.mean(jnp.square(prediction - targets))
         return value, (state, {"loss": value})
 
     def adapt(self, init_params, state, inputs, targets, args):
         fixed = {path: leaf for path, leaf in init_params.items() if path.startswith("norm")}
         moving = {path: leaf for path, leaf in init_params.items() if path not in fixed}
-        whole, self.model = self.model, SimpleNamespace(apply=lambda p, *rest: self._plain(p | fixed, *rest))
+        model, self.model = self.model, SimpleNamespace(apply=lambda p, *rest: self._plain(p | fixed, *rest))
         adapted, logs = super().adapt(moving, state, inputs, targets, args)
-        self.model = whole
+        self.model = model
         return adapted | fixed, logs
 
     def _plain(self, params, state, inputs):
@@ -78,8 +78,8 @@ def make(problem):
 
     def check():
         start = {path: jnp.asarray(array) for path, array in problem.weights.items()}
-        whole = jax.value_and_grad(learner.batch_outer_loss, has_aux=True)
-        (value, _), gradient = jax.jit(whole, static_argnums=4)(start, (), train, test, ())
+        loss_and_gradient = jax.value_and_grad(learner.batch_outer_loss, has_aux=True)
+        (value, _), gradient = jax.jit(loss_and_gradient, static_argnums=4)(start, (), train, test, ())
         return value, {path: numpy.asarray(leaf) for path, leaf in gradient.items()}
 
     @jax.jit

@@ -12,7 +12,7 @@ def to_torch(weights):
 
 
 def from_torch(gradient):
-    """The way back."""
+    """The reverse of `to_torch`."""
     arrays = {path: g.detach().numpy() for path, g in gradient.items()}
     return {path: a.transpose(2, 3, 1, 0) if a.ndim == 4 else a for path, a in arrays.items()}
 
@@ -92,8 +92,8 @@ def check_of(module, fixed, weights, gradient):
         now, start = [leaf.detach().clone() for leaf in leaves], to_torch(weights)
         put([start[path] for path in paths])
         total = gradient()
-        found = {path: leaf.grad.clone() for path, leaf in zip(paths, leaves, strict=True)}
+        gradients = {path: leaf.grad.clone() for path, leaf in zip(paths, leaves, strict=True)}
         put(now)
-        return total, from_torch(found)
+        return total, from_torch(gradients)
 
     return check

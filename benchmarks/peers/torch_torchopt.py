@@ -18,8 +18,8 @@ def make(problem):
         x, y, query_x, query_y = (part[n] for part in tasks)
         for _ in range(spec["inner_steps"]):
             inner.step(loss(module(x, fixed), y))
-        made = module(query_x, fixed)
-        return made, loss(made, query_y) / len(tasks[0])
+        prediction = module(query_x, fixed)
+        return prediction, loss(prediction, query_y) / len(tasks[0])
 
     def gradient():
         outer.zero_grad()
@@ -42,10 +42,10 @@ def make(problem):
 
     def adapt():
         net, memory = torchopt.extract_state_dict(module), torchopt.extract_state_dict(inner)
-        made, _ = of_task(0)
+        prediction, _ = of_task(0)
         torchopt.recover_state_dict(module, net)
         torchopt.recover_state_dict(inner, memory)
-        return made.detach().numpy()
+        return prediction.detach().numpy()
 
     return System(check, take, adapt, versions("torchopt", "torch"))
 

@@ -29,14 +29,14 @@ def make(problem):
         return vmap(query_loss, (None, 0, 0, 0, 0))(params, *tasks).mean()
 
     one_by_one = grad_and_value(query_loss)
-    whole = grad_and_value(together)
+    all_at_once = grad_and_value(together)
 
     def gradient(params, *tasks):
         if "--loop" not in sys.argv:
-            return whole(params, *tasks)
-        found = [one_by_one(params, *(part[n] for part in tasks)) for n in range(len(tasks[0]))]
-        mean = lambda path: torch.stack([grads[path] for grads, _ in found]).mean(0)
-        return {path: mean(path) for path in params}, torch.stack([value for _, value in found]).mean()
+            return all_at_once(params, *tasks)
+        pairs = [one_by_one(params, *(part[n] for part in tasks)) for n in range(len(tasks[0]))]
+        mean = lambda path: torch.stack([grads[path] for grads, _ in pairs]).mean(0)
+        return {path: mean(path) for path in params}, torch.stack([value for _, value in pairs]).mean()
 
     if "--compile" in sys.argv:
         gradient = torch.compile(gradient)
