@@ -4,7 +4,6 @@ from fewstep.data._decode import UnreadableImage as UnreadableImage
 from fewstep.data._load import count as count
 from fewstep.data._load import load as load
 from fewstep.data._load import pin as pin
-from fewstep.data._places import cache as cache
 from fewstep.data._places import folders as folders
 from fewstep.data._places import images_at as images_at
 from fewstep.data._places import look_in as look_in
@@ -19,3 +18,4 @@ from fewstep.data._sources import find as find
 from fewstep.data._sources import get as get
 from fewstep.data._sources import source as source
 from fewstep.data._warp import warped as warped
+from fewstep.files import cache as cache

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.data._set import ImageSet
 from fewstep.data._walk import walk
+from fewstep.files import cache, new_file
 
 _VERSION = 2  # raise it when the way of preparing changes
 _DAYS = 30.0
@@ -29,7 +31,7 @@ def prepared(name: str, sources: list[Path], how: dict[str, Any], make: Callable
     """
     print_of = {"version": _VERSION, "how": how, "files": [_traits(path) for path in sources]}
     mark = hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest()[:16]
-    path = _places.cache() / "prepared" / f"{name}-{mark}.npz"
+    path = cache() / "prepared" / f"{name}-{mark}.npz"
     if (known := _read(path)) is not None:
         for note in known[1]:
             _places.say(note)
@@ -65,21 +67,17 @@ def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
 
 
 def _keep(path: Path, made: ImageSet, notes: list[str]) -> None:
-    new = path.with_suffix(f".{os.getpid()}.new")
+    arrays = {**made._asdict(), "names": np.asarray(made.names), "notes": np.asarray(notes, dtype=str)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("wb") as file:
-            arrays = {**made._asdict(), "names": np.asarray(made.names), "notes": np.asarray(notes, dtype=str)}
+        with new_file(path) as file:
             np.savez(file, allow_pickle=False, **arrays)
-        new.replace(path)
-        _forget_old(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
+    except FewstepError as error:
         _places.say(
-            f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. Going on; they will be "
-            "prepared again next time. Make room there, or name another folder with FEWSTEP_CACHE."
+            f"The prepared images are not kept, and will be prepared again next time. {error} FEWSTEP_CACHE names "
+            "another folder."
         )
+    with contextlib.suppress(OSError):
+        _forget_old(path.parent)
 
 
 def _forget_old(folder: Path) -> None:

@@ -6,9 +6,13 @@ from typing import NamedTuple
 from fewstep._errors import FewstepError, unknown
 from fewstep.data import _places
 from fewstep.data._download import checksum, download
+from fewstep.files import cache
 
 _OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
+_BACKGROUND = "ad41ab679c8b5d90b271ef46be6987cc81211774a695c29dcc5367b2b26ee640"
+_EVALUATION = "1f61a8f3366785b057fc117d9228e78a16e3d976c8953b2a10fcc74cf0609cee"
+_CIFAR100 = "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
 _FORMS = {
     "omniglot": ("images_background.zip and images_evaluation.zip, these two unpacked, or the two as npz files with a "
                  "characters.csv"),
@@ -21,7 +25,7 @@ class Archive(NamedTuple):
 
     name: str
     home: str
-    md5: str
+    sha256: str
     megabytes: int
 
 
@@ -42,8 +46,8 @@ SOURCES = {
             "omniglot",
             "1,623 characters of 50 alphabets, each drawn by 20 people",
             (
-                Archive("images_background.zip", _OMNIGLOT, "68d2efa1b9178cc56df9314c21c6e718", 10),
-                Archive("images_evaluation.zip", _OMNIGLOT, "6b91aef0f799c5bb55b94e3f2daec811", 7),
+                Archive("images_background.zip", _OMNIGLOT, _BACKGROUND, 10),
+                Archive("images_evaluation.zip", _OMNIGLOT, _EVALUATION, 7),
             ),
             "MIT",
             ("omniglot",),
@@ -51,9 +55,7 @@ SOURCES = {
         Source(
             "cifar100",
             "100 classes of 600 photographs, 32 x 32",
-            (
-                Archive("cifar-100-binary.tar.gz", _CIFAR, "03b5dce01913d631647c71ecec9e9cb8", 169),
-            ),
+            (Archive("cifar-100-binary.tar.gz", _CIFAR, _CIFAR100, 169),),
             "none stated; cite Krizhevsky 2009",
             ("cifar-fs", "fc100"),
         ),
@@ -80,8 +82,8 @@ def get(name: str) -> list[Path]:
             f"you have them, put them into a folder {wanted.name} and name the folder above it: "
             "`fewstep.data.look_in(FOLDER)`; or, for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
         )
-    folder = _places.cache() / wanted.name
-    return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in wanted.files]
+    folder = cache() / wanted.name
+    return [download(f"{file.home}/{file.name}", folder / file.name, file.sha256) for file in wanted.files]
 
 
 def find(name: str) -> Path | None:
@@ -123,7 +125,8 @@ def check(name: str) -> list[tuple[str, str]]:
         path = place / file.name if place.is_dir() else place
         if path.name == file.name and path.exists():
             found = checksum(path)
-            told.append((str(path), "whole" if found == file.md5 else f"damaged: md5 {found} instead of {file.md5}"))
+            whole = found == file.sha256
+            told.append((str(path), "whole" if whole else f"damaged: SHA-256 {found} instead of {file.sha256}"))
     return told
 
 

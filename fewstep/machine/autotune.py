@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from fewstep.data import cache, folders
+from fewstep.data import folders
 from fewstep.experiments.experiment import Experiment
-from fewstep.files import read_json, write_json
+from fewstep.files import cache, read_json, write_json
 from fewstep.machine import layout
 from fewstep.machine.compilation import keep_compiled, machine
 from fewstep.machine.layout import Layout

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from fewstep.serve._metrics import Metrics, resident_bytes
+from fewstep.serve.http.metrics import Metrics, resident_bytes
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.scheduler import Scheduler
 from fewstep.serve.endpoints import Endpoints
@@ -170,7 +170,7 @@ class Service:
         ticking.cancel()
         self.scheduler.stop()
         await warming
-        self.log.event("stopped", requests=sum(self.metrics.requests.values()))
+        self.log.event("stopped", requests=self.metrics.answers)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _warm_up(self) -> None:
