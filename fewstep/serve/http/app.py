@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from fewstep.serve.http.metrics import Metrics, resident_bytes
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.scheduler import Scheduler
 from fewstep.serve.endpoints import Endpoints
@@ -33,6 +32,7 @@ from fewstep.serve.http.asgi import (
 )
 from fewstep.serve.http.clients import Connections, client_of
 from fewstep.serve.http.logging import Log
+from fewstep.serve.http.metrics import Metrics, resident_bytes
 from fewstep.serve.http.routes import ROUTES, make_routes, route_name
 from fewstep.serve.kinds import load_models
 from fewstep.serve.limits import Limits
