@@ -1,7 +1,6 @@
 """A run folder for any learner and tasks in Python: checkpoints, exact resume, a log and a report."""
 
 import contextlib
-import csv
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,10 +9,8 @@ from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState
 from fewstep.files import locked, write_text, writing
 from fewstep.pages import COLORS, figure, heading, page, paragraph, svg, table
-from fewstep.runs import checkpoint
+from fewstep.runs import checkpoint, log
 from fewstep.runs.signals import stop_signals
-
-_LOG, _COLUMNS = "metrics.csv", ("step", "seed", "loss", "gradient_norm", "validation")
 
 
 class RunFolder:
@@ -31,7 +28,7 @@ class RunFolder:
 
     def __init__(self, path: Path | str, *, save_seconds: float = 15.0):
         self.path, self.save_seconds = Path(path), save_seconds
-        self._lines: list[list[str]] = []
+        self._lines: list[log.Line] = []
         self._open = contextlib.ExitStack()
         self._signals: list[int] = []
 
@@ -46,18 +43,13 @@ class RunFolder:
             self._open.close()
             raise FewstepError(f"No checkpoint of {self.path} is whole. {' '.join(notes)} Choose another folder.")
         self._saved = time.monotonic()
-        self._lines = self._log(0 if state is None else int(state.step))
+        self._lines = self._read_log(0 if state is None else int(state.step))
         self._write_log()
         return first if state is None else state
 
     def record(self, state: TrainState, rows: Iterable[Row]) -> bool:
         """Adds rows to the log, and saves when it is time; whether Ctrl-C, or a request to end, came."""
-        self._lines += [
-            [str(row.step), str(n), str(row.loss[n]), str(row.gradient_norm[n])]
-            + ["" if row.validation is None else str(row.validation[n])]
-            for row in rows
-            for n in range(len(row.loss))
-        ]
+        self._lines += log.to_lines(rows, range(len(state.key)))
         if self._signals or time.monotonic() - self._saved > self.save_seconds:
             self._save(state)
         return bool(self._signals)
@@ -79,26 +71,26 @@ class RunFolder:
         self._write_log()
         self._saved = time.monotonic()
 
-    def _log(self, step: int) -> list[list[str]]:
+    def _read_log(self, step: int) -> list[log.Line]:
         """The lines of the log up to a step; what came later is done again."""
-        if not (self.path / _LOG).is_file():
-            return []
-        with (self.path / _LOG).open(newline="") as file:
-            return [line for line in list(csv.reader(file))[1:] if len(line) == 5 and int(line[0]) <= step]
+        path = self.path / log.NAME
+        lines = log.from_csv(path.read_bytes().decode()) if path.is_file() else []
+        return [line for line in lines if int(line[0]) <= step]
 
     def _write_log(self) -> None:
-        write_text(self.path / _LOG, "\n".join(",".join(line) for line in [_COLUMNS, *self._lines]) + "\n")
+        write_text(self.path / log.NAME, log.to_csv(self._lines))
 
     def _report(self, step: int) -> str:
-        seeds = sorted({line[1] for line in self._lines}, key=int)
-        last = [next((line for line in reversed(self._lines) if line[1] == seed), None) for seed in seeds]
+        lines = log.to_numbers(self._lines)
+        seeds = sorted({line.seed for line in lines})
+        last = [[line for line in lines if line.seed == seed][-1] for seed in seeds]
         with figure(1, 2, (11, 3.2)) as (drawing, axes):
-            for ax, place, title in zip(axes.flat, (2, 4), ("loss in training", "validation score"), strict=True):
+            for ax, name in zip(axes.flat, ("loss", "validation"), strict=True):
                 for number, seed in enumerate(seeds):
-                    points = [(int(x[0]), float(x[place])) for x in self._lines if x[1] == seed and x[place]]
-                    color = COLORS[number % len(COLORS)]
-                    ax.plot(*zip(*points, strict=True) if points else ([], []), color=color, linewidth=0.9)
-                ax.set(xlabel="outer step", title=title)
+                    own = [line for line in lines if line.seed == seed and getattr(line, name) is not None]
+                    values = [getattr(line, name) for line in own]
+                    ax.plot([line.step for line in own], values, color=COLORS[number % len(COLORS)], linewidth=0.9)
+                ax.set(xlabel="outer step", title=name)
             picture = svg(drawing, "Loss and validation score against the outer step")
-        rows = table(["seed", "step", "loss", "validation"], [[x[1], x[0], x[2], x[4]] for x in last if x])
+        rows = table(["seed", "step", "loss", "validation"], [[x.seed, x.step, x.loss, x.validation] for x in last])
         return page("fewstep report", [heading(self.path.name, 1), paragraph(f"Trained {step} steps."), rows, picture])

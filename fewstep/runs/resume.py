@@ -6,7 +6,8 @@ from fewstep._errors import FewstepError
 from fewstep._train import TrainState, first_state
 from fewstep.experiments import Built
 from fewstep.machine import distributed
-from fewstep.runs.run import Line, Run, open_run
+from fewstep.runs.log import Line
+from fewstep.runs.run import Run, open_run
 from fewstep.runs.settings import differences
 
 Say = Callable[[str], None]

@@ -14,8 +14,9 @@ from fewstep.machine.devices import Layout
 from fewstep.machine.layout import choose, lay_out, make_mesh
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
+from fewstep.runs.log import Line, to_lines
 from fewstep.runs.resume import begin, check_unchanged
-from fewstep.runs.run import Line, Run
+from fewstep.runs.run import Run
 from fewstep.runs.signals import stop_signals
 
 SAVE_SECONDS = 15.0
@@ -97,7 +98,7 @@ def _train(
 
         def after(state: TrainState, rows: list[Row]) -> bool:
             nonlocal saved, ended
-            lines = run.lines(rows)
+            lines = to_lines(rows, run.seeds)
             log.extend(lines)
             if distributed.first():
                 run.append(lines)
