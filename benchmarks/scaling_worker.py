@@ -16,8 +16,8 @@ from jax.sharding import Mesh, PartitionSpec
 
 import fewstep
 from fewstep import data, losses, networks, rules, tasks
-from fewstep._mesh import everywhere
 from fewstep._train import first_state, make_segment
+from fewstep.compute import everywhere
 from fewstep.experiments.build import make_mesh
 from fewstep.machine import distributed
 

@@ -1,13 +1,12 @@
 """Judges a learner on fresh tasks: mean and 95 % interval after each of several numbers of inner steps."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep._contract import Learner, counts_of
 from fewstep._episode import Tasks, fill_batch
@@ -15,18 +14,11 @@ from fewstep._errors import FewstepError
 from fewstep._learner import Loss
 from fewstep._outer import task_keys
 from fewstep._rule import Meta
+from fewstep._streams import TEST
+from fewstep.compute import light
 
 _CHUNK = 50
 _LARGE = 2000  # numbers in a support set; five small images have twice as many
-_TEST = 2
-
-
-def light() -> dict[str, Any] | None:
-    """Compiler options for a program that runs seldom: on a CPU it compiles in half the time and runs as fast. A level
-    that the user's XLA_FLAGS name stands."""
-    level = "xla_backend_optimization_level"
-    named = level in os.environ.get("XLA_FLAGS", "")
-    return {level: 1} if jax.default_backend() == "cpu" and not named else None
 
 
 class Score(NamedTuple):
@@ -44,7 +36,7 @@ def task_scores(
     learner: Learner,
     meta: Meta,
     tasks: Tasks,
-    data: Any,
+    data: PyTree,
     key: Key[Array, ""],
     n_tasks: int,
     steps: tuple[int, ...],
@@ -63,7 +55,7 @@ def task_scores(
     return jax.lax.map(one, jnp.arange(n_tasks), batch_size=_at_once(tasks, data, n_tasks))
 
 
-def _at_once(tasks: Tasks, data: Any, n_tasks: int) -> int | None:
+def _at_once(tasks: Tasks, data: PyTree, n_tasks: int) -> int | None:
     """How many tasks are judged side by side: on a CPU large ones, of which one fills a cache, one after the other."""
     support = jax.eval_shape(tasks.sample, data, jax.eval_shape(lambda: jax.random.key(0))).support
     size = sum(leaf.size for leaf in jax.tree.leaves(support.x))
@@ -104,7 +96,7 @@ def evaluate(
 
 def make_judge(
     learner: Learner, tasks: Tasks, score: Loss, *, steps: tuple[int, ...], n_tasks: int = 600, seed: int = 0
-) -> Callable[[Meta, Any], np.ndarray]:
+) -> Callable[[Meta, PyTree], np.ndarray]:
     """The `(meta, data) -> scores`, an array of tasks by numbers of steps, compiled once for any meta-parameters."""
     if n_tasks < 2:
         raise FewstepError(f"n_tasks is {n_tasks}. An interval needs at least 2 tasks.")
@@ -117,7 +109,7 @@ def make_judge(
 
 
 def _test_key(seed: int) -> Key[Array, ""]:
-    return jax.random.fold_in(jax.random.key(seed), _TEST)
+    return jax.random.fold_in(jax.random.key(seed), TEST)
 
 
 def summarize(shots: int, inner_steps: int, values: np.ndarray) -> Score:

@@ -10,21 +10,18 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 
+from fewstep._contract import Learner, Step
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import light
 from fewstep._finite import NotFinite as NotFinite
 from fewstep._finite import why_not_finite
-from fewstep._learner import Learner
-from fewstep._mesh import everywhere
-from fewstep._outer import Drawn, Outer, over_tasks, unrolled
-from fewstep._random import written_out
+from fewstep._outer import Drawn, Outer, loss_gradient, over_tasks
 from fewstep._rule import Meta
+from fewstep._streams import START, TRAINING
+from fewstep.compute import everywhere, light, written_out
 
-# Streams of random numbers that never meet; evaluation has 2, and tasks that are only looked at have the last.
-TRAINING, VALIDATION, START, UNSEEN = 0, 1, 3, 7
 _TASKS_BYTES, _MOST_AHEAD = 2**18, 32  # of the tasks that are drawn ahead
 
 
@@ -44,7 +41,7 @@ class TrainState(NamedTuple):
     """
 
     meta: Meta
-    optimizer: Any
+    optimizer: PyTree
     key: Key[Array, " seeds"]
     window: Float[Array, "2 seeds"]
     best: Best
@@ -75,17 +72,19 @@ def _keys(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
 
 def first_state(learner: Learner, optimizer: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
     """The state before the first step, for each seed."""
-
-    def begin(seeds: Int[Array, " seeds"]) -> TrainState:
-        keys, none = _keys(seeds), jnp.zeros_like(seeds)
-        meta = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))(keys)
-        # The type is given, because a weak one would be another after a validation and all would compile again.
-        best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
-        return TrainState(meta, jax.vmap(optimizer.init)(meta), keys, jnp.zeros((2, len(seeds))), best, jnp.asarray(0))
-
-    state = jax.jit(begin, compiler_options=light())(jnp.asarray(seeds))
+    init = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))
+    begin = jax.jit(lambda seeds: state_of(init(_keys(seeds)), optimizer, seeds), compiler_options=light())
     # Copies, because the state's buffers are handed over to each segment and none may be there twice.
-    return jax.tree.map(jnp.copy, state)
+    return jax.tree.map(jnp.copy, begin(jnp.asarray(seeds)))
+
+
+def state_of(meta: Meta, optimizer: optax.GradientTransformation, seeds: Int[Array, " seeds"]) -> TrainState:
+    """The state before the first step, of meta-parameters with an axis of seeds in front."""
+    none = jnp.zeros_like(seeds)
+    # The type is given, because a weak one would be another after a validation and all would compile again.
+    best = Best(meta, jnp.full(len(seeds), jnp.inf, jnp.result_type(float)), none, none)
+    window = jnp.zeros((2, len(seeds)))
+    return TrainState(meta, jax.vmap(optimizer.init)(meta), _keys(seeds), window, best, jnp.asarray(0))
 
 
 def make_segment(
@@ -94,10 +93,10 @@ def make_segment(
     optimizer: optax.GradientTransformation,
     *,
     meta_batch: int,
-    outer: Outer = unrolled,
+    outer: Outer = loss_gradient,
     mesh: Mesh | None = None,
     chunk: int | None = None,
-) -> Callable[[TrainState, Any, Any], tuple[TrainState, Array]]:
+) -> Callable[[TrainState, PyTree, Step], tuple[TrainState, Array]]:
     """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps.
 
     It stops after a step in which no seed had a finite loss and gradient; as long as one has, all go on.
@@ -105,18 +104,18 @@ def make_segment(
     draw, gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
     ahead = _ahead(draw, tasks.data)
 
-    def drawn(key: Key[Array, ""], number: Array, data: Any) -> Drawn:
+    def drawn(key: Key[Array, ""], number: Array, data: PyTree) -> Drawn:
         return draw(data, _step_key(written_out(key), number))
 
-    def step(meta: Meta, memory: Any, tasks: Drawn) -> tuple[Meta, Any, Array]:
-        loss, grads = gradient(meta, tasks)
+    def step(meta: Meta, memory: PyTree, tasks: Drawn, number: Array) -> tuple[Meta, PyTree, Array]:
+        loss, grads = gradient(meta, tasks, number)
         updates, memory = optimizer.update(grads, memory, meta)
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
 
     def one(of_steps: Drawn, carry: Any) -> Any:
         state, number, left, _ = carry
         now = jax.tree.map(lambda array: jax.lax.dynamic_index_in_dim(array, number, keepdims=False), of_steps)
-        meta, memory, seen = jax.vmap(step, 0, (0, 0, 1))(state.meta, state.optimizer, now)
+        meta, memory, seen = jax.vmap(step, (0, 0, 0, None), (0, 0, 1))(state.meta, state.optimizer, now, state.step)
         finite = jnp.isfinite(seen).all(0).any()
         state = state._replace(meta=meta, optimizer=memory, window=state.window + seen, step=state.step + 1)
         return state, number + 1, left - 1, finite
@@ -132,7 +131,7 @@ def make_segment(
         )
         return state, data, left, finite
 
-    def segment(state: TrainState, data: Any, steps: Any) -> tuple[TrainState, Array]:
+    def segment(state: TrainState, data: PyTree, steps: Step) -> tuple[TrainState, Array]:
         state, _, _, finite = jax.lax.while_loop(
             lambda carry: (carry[2] > 0) & carry[3], several, (state, data, steps, jnp.asarray(True))
         )
@@ -141,7 +140,7 @@ def make_segment(
     return jax.jit(segment, donate_argnums=0)
 
 
-def _ahead(draw: Callable[..., Drawn], data: Any) -> int:
+def _ahead(draw: Callable[..., Drawn], data: PyTree) -> int:
     """For how many steps tasks are drawn at once: as many as fit into a small part of a cache."""
     made = jax.eval_shape(draw, data, jax.eval_shape(lambda: jax.random.key(0)))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(made.episodes))
@@ -155,13 +154,13 @@ def train(
     steps: int,
     optimizer: optax.GradientTransformation | None = None,
     meta_batch: int = 4,
-    outer: Outer = unrolled,
+    outer: Outer = loss_gradient,
     seed: int | Sequence[int] | None = None,
     mesh: Mesh | None = None,
     chunk: int | None = None,
     log_every: int = 100,
-    validate: Callable[[TrainState, Any], tuple[TrainState, Array]] | None = None,
-    validation_data: Any = None,
+    validate: Callable[[TrainState, PyTree], tuple[TrainState, Array]] | None = None,
+    validation_data: PyTree = None,
     validate_every: int = 1000,
     patience: int | None = None,
     state: TrainState | None = None,
@@ -171,12 +170,12 @@ def train(
     """Meta-trains a learner on tasks.
 
     **Arguments:** `steps` in all, counted from the start also when `state` continues an earlier training;
-    `optimizer` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks a step; `outer` how the outer gradient
-    is taken: `unrolled`, `first_order` or `reptile()`; `seed` or several seeds, trained together (default: 0, or
-    those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks; `validate` from
-    `make_validate` every `validate_every` steps, and `patience` stops after that many validations without a better
-    score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends training when it
-    returns True; `agree` gives all processes of a mesh the same number, one of theirs.
+    `optimizer` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks per step; `outer` how the outer
+    gradient is taken: `unrolled`, the default, `first_order` or `reptile()`; `seed` or several seeds, trained together
+    (default: 0, or those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks;
+    `validate` from `make_validate` every `validate_every` steps, and `patience` stops after that many validations
+    without a better score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends
+    training when it returns True; `agree` gives all processes of a mesh the same number, one of theirs.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -228,7 +227,7 @@ def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
         )
 
 
-def one_seed(tree: Any) -> Any:
+def one_seed(tree: PyTree) -> PyTree:
     """The first of the seeds of meta-parameters trained together."""
     return jax.tree.map(lambda leaf: leaf[0], tree)
 

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fewstep._episode import Tasks
-from fewstep._evaluate import light, task_scores
+from fewstep._evaluate import task_scores
 from fewstep._learner import Learner, Loss
-from fewstep._train import VALIDATION, Best, TrainState
+from fewstep._streams import VALIDATION
+from fewstep._train import Best, TrainState
+from fewstep.compute import light
 
 
 def make_validate(

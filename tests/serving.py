@@ -21,11 +21,7 @@ import numpy as np
 from fewstep._train import Row, first_state
 from fewstep.experiments import Experiment
 from fewstep.runs import create_run
-from fewstep.serve._app import Service
-from fewstep.serve._limits import Limits
-from fewstep.serve._log import Log
-from fewstep.serve._models import load_models
-from fewstep.serve._server import background
+from fewstep.serve import Limits, Log, Service, background
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
@@ -48,9 +44,10 @@ def service(paths: Any, **options: Any) -> Any:
     names = {field.name for field in dataclasses.fields(Limits)}
     # Time enough to compile on a machine that is busy with other tests.
     limits = Limits(**{"seconds": 120.0, **{name: value for name, value in options.items() if name in names}})
-    others = {"most": 4, "log": Log("problems")} | {name: value for name, value in options.items() if name not in names}
-    loaded = load_models(paths, limits)
-    made = Service(loaded, limits, **others)
+    others = {"max_batch": 4, "log": Log("problems")} | {
+        name: value for name, value in options.items() if name not in names
+    }
+    made = Service(paths, limits, **{"max_batch": 4, "log": Log("problems"), **others})
     with background(made) as url:
         yield url, made
 
@@ -114,7 +111,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 
 def hold(made: Service, held: threading.Event) -> None:
     """Keeps the workers of a service busy until an event is set."""
-    for lane in made.engine.gatherer.lanes:
+    for lane in made.scheduler.batcher.lanes:
         lane.worker.submit(held.wait, 60)
 
 

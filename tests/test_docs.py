@@ -123,7 +123,8 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 @pytest.mark.xdist_group("serve")
 def test_the_code_of_the_service_runs(tmp_path, monkeypatch, capsys):
     """Against a service on another port: what is asked with curl, in order, then the client."""
-    with service([begun(tmp_path, "mtnet")]) as (url, _):
+    monkeypatch.chdir(tmp_path)
+    with service([begun(tmp_path / "runs", "mtnet")]) as (url, _):
         adapter = ""
         for words in (shlex.split(line) for line in shell_lines("docs/serve.md") if line.startswith("curl")):
             path, body = words[1].removeprefix("localhost:8000"), words[words.index("-d") + 1] if "-d" in words else ""

@@ -373,10 +373,10 @@ print(len(told), [check["check_name"] for check in told if check["status"] == "f
         path.write_bytes(path.read_bytes()[:-400])
         with pytest.raises(fewstep.FewstepError, match=r"model.npz is damaged"):
             load(path)
-        with pytest.raises(fewstep.FewstepError, match=r"is not there"):
+        with pytest.raises(fewstep.FewstepError, match=r"There is no file .*other.npz"):
             load(tmp_path / "other.npz")
         np.savez(tmp_path / "foreign.npz", x=x)
-        with pytest.raises(fewstep.FewstepError, match=r"not a layer-wise network"):
+        with pytest.raises(fewstep.FewstepError, match=r"not a saved layer-wise network"):
             load(tmp_path / "foreign.npz")
 
 

@@ -94,7 +94,7 @@ class TestCommandLine:
             (["predict", "MODEL", "WINE", "--seed", "1"], "--seed does not apply to predict"),
             (["predict", "MODEL", "WINE", "--overwrite"], "--overwrite does not apply to predict"),
             (["predict", "MODEL"], "Give the model and the table"),
-            (["predict", "nowhere", "WINE"], "nowhere is not there"),
+            (["predict", "nowhere", "WINE"], "There is no file nowhere"),
             (["predict", "MODEL", "OTHER"], "has no column 'alcohol', which the model was fitted with"),
         ],
     )

@@ -11,7 +11,7 @@ from helpers import output
 
 import fewstep
 from fewstep import FewstepError, losses, rules
-from fewstep._evaluate import light
+from fewstep.compute import light
 from fewstep.problems.parts import own_loss, own_network
 
 NETWORKS = Path(__file__).resolve().parents[1] / "examples" / "networks"

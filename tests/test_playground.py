@@ -9,7 +9,7 @@ from pathlib import Path
 import browsing
 import numpy as np
 import pytest
-from browsing import AUDIT, MARKS, heard, server, settle, start, stop, told
+from browsing import MARKS, faults, heard, server, settle, start, stop, told
 from helpers import DATA, needs_omniglot
 from PIL import Image
 from serving import begun
@@ -341,7 +341,7 @@ def test_no_serious_fault_of_accessibility_and_no_overflow(browse, width, scheme
         page.click(f"#tab-{tab}")
         page.click({"curves": "#draw-task", "characters": "#fill-shapes"}.get(tab, "#tab-training"))
         settle(page)
-        assert page.evaluate(AUDIT) == []
+        assert faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         outside = page.locator("main :is(button, input, select, svg, canvas)").evaluate_all(
             "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"

@@ -2,7 +2,7 @@
 
 import browsing
 import pytest
-from browsing import AUDIT, MARKS, held, server, settle, stop, told
+from browsing import MARKS, faults, held, server, settle, stop, told
 from serving import begun
 
 from fewstep._train import Row
@@ -72,7 +72,7 @@ def test_an_answer_to_other_points_is_marked_while_the_new_one_is_awaited(browse
         assert paths(page, STALE) == old
         told(page, "plot-status", "Waiting for the server")
         assert not any(text[0].isdigit() for text in figures(page))
-        assert page.evaluate(AUDIT) == []
+        assert faults(page) == []
     settle(page)
     assert page.locator(STALE).count() == 0
     assert page.inner_text("#plot-status") == ""

@@ -260,6 +260,8 @@ def test_the_full_grid_is_the_papers(study):
 @pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EACH)
 def test_the_report_in_a_browser(name, width, made, capsys, browser):
+    import browsing
+
     out, _ = made(name, capsys)
     page, noise = browser.new_page(viewport={"width": width, "height": 900}), []
     page.on("console", lambda message: noise.append(message.text))
@@ -277,6 +279,7 @@ def test_the_report_in_a_browser(name, width, made, capsys, browser):
         "[...document.querySelectorAll('p, td, figcaption')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 12
+    assert browsing.faults(page) == []
     page.close()
 
 

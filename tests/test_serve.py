@@ -13,8 +13,8 @@ from serving import SINE, ask, begun, hold, service, sine, until
 
 from fewstep.files import LOCK, locked
 from fewstep.runs import adapt, load
-from fewstep.serve import Client, ServiceError, _runs
-from fewstep.serve._runs import list_runs
+from fewstep.serve import Client, ServiceError, run_listing
+from fewstep.serve.run_listing import list_runs
 from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -28,7 +28,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(runs):
-    with service(runs, runs=runs[0].parent) as (url, _):
+    with service(runs, watch=runs[0].parent) as (url, _):
         yield url
 
 
@@ -130,11 +130,11 @@ def test_requests_are_gathered_into_one_call(runs):
 
         with ThreadPoolExecutor(4) as pool:
             answers = [pool.submit(one, number) for number in range(4)]
-            until(lambda: made.engine.gatherer.waiting == 3)
+            until(lambda: made.scheduler.batcher.waiting == 3)
             held.set()
             assert all(answer.result()["adapter"] for answer in answers)
-        calls = made.metrics.gathered
-        assert (sum(calls._counts), calls._sum) == (2, 4)  # the first, and those that came while the worker was busy
+        calls = [made.metrics.registry.get_sample_value(f"fewstep_gathered_tasks_{of}") for of in ("count", "sum")]
+        assert calls == [2, 4]  # the first, and those that came while the worker was busy
 
 
 def test_a_result_that_is_not_finite_harms_no_other(url):
@@ -158,7 +158,7 @@ def test_a_result_that_is_not_finite_harms_no_other(url):
 
 def test_a_forgotten_adapter_is_gone_and_an_unknown_one_never_was(client):
     name = client.adapt("maml", **SINE)["adapter"]
-    with pytest.raises(ServiceError, match="no adapter of mtnet") as error:
+    with pytest.raises(ServiceError, match="not an adapter of mtnet") as error:
         client.predict("mtnet", adapter=name, x=[[1.0]])
     assert error.value.status == 404
     client.forget("maml", name)
@@ -212,7 +212,7 @@ def test_a_run_trains_while_it_is_held_however_seldom_it_writes(tmp_path):
 
 
 def test_where_locks_are_not_listed_a_run_trains_while_it_writes(tmp_path, monkeypatch):
-    monkeypatch.setattr(_runs, "_LOCKS", tmp_path / "none")
+    monkeypatch.setattr(run_listing, "_LOCKS", tmp_path / "none")
     run = begun(tmp_path, "maml", steps=1000)
     assert list_runs(tmp_path)[0]["training"]
     os.utime(run / "metrics.csv", (0, 0))

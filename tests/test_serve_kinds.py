@@ -16,12 +16,11 @@ from serving import SINE, ask, begun, service, until
 from fewstep.cli import main
 from fewstep.problems import problem
 from fewstep.runs import adapt, ensemble_of, load
-from fewstep.serve import Client, ServiceError, _endpoints
-from fewstep.serve._draw import Drawer
-from fewstep.serve._limits import Limits
-from fewstep.serve._models import load_models
-from fewstep.serve._refusal import Refusal, invalid
-from fewstep.serve._schema import DrawTask
+from fewstep.serve import Client, Limits, ServiceError, endpoints
+from fewstep.serve.errors import Refusal, invalid
+from fewstep.serve.kinds import load_models
+from fewstep.serve.random_task import TaskDrawer
+from fewstep.serve.schema import TaskRequest
 from fewstep.tables import read
 from fewstep.tables._ensemble import learn_from
 from fewstep.tasks import batch
@@ -157,7 +156,7 @@ def test_images_of_about_one_size_are_read_one_at_a_time(url, monkeypatch):
         inside.pop()
         raise invalid("seen", "That is all.")
 
-    monkeypatch.setattr(_endpoints, "read_task", read)
+    monkeypatch.setattr(endpoints, "parse_task", read)
     asked = {"support": {"images": [], "labels": []}}
     with ThreadPoolExecutor(6) as pool:
         answers = [pool.submit(ask, url, "POST", f"/v1/models/{SHIPPED}/adapt", asked) for _ in range(6)]
@@ -177,21 +176,21 @@ def test_the_images_of_a_task_are_loaded_once_whatever_the_shots(tmp_path, monke
     options = {"tasks": f"folder:{tmp_path / 'images'}", "ways": 2, "shots": 1, "filters": 2, "image_size": 16,
                "color": "gray", "hidden": None, "start": None, "inner_lr": None}  # fmt: skip
     (served,) = load_models([begun(tmp_path, "maml", **options)], Limits(points=8)).values()
-    loads, drawer, known = [], Drawer(), problem.data.load
+    loads, drawer, known = [], TaskDrawer(), problem.data.load
     monkeypatch.setattr(problem.data, "load", lambda *given, **more: loads.append(given) or known(*given, **more))
-    drawn = {shots: drawer.draw(served, DrawTask(seed=3, shots=shots)) for shots in (1, 2, 3, 4)}
+    drawn = {shots: drawer.draw(served, TaskRequest(seed=3, shots=shots)) for shots in (1, 2, 3, 4)}
     assert len(loads) == 2  # to see how many images there are, and to draw as many as can be asked for
-    assert len(drawer._made) == 1
+    assert len(drawer._samplers) == 1
     for shots, task in drawn.items():
         assert task.support.labels == ["A"] * shots + ["B"] * shots
         assert task.support.images[:shots] == drawn[4].support.images[:shots]
         assert task.query.labels == ["A", "B"]
     with pytest.raises(Refusal, match="8") as error:
-        drawer.draw(served, DrawTask(shots=5))
+        drawer.draw(served, TaskRequest(shots=5))
     assert error.value.code == "too_many_points"
     shutil.rmtree(tmp_path / "images")
     with pytest.raises(Refusal, match="are not here") as error:
-        drawer.draw(served, DrawTask())
+        drawer.draw(served, TaskRequest())
     assert (error.value.status, error.value.code) == (404, "no_data")
 
 

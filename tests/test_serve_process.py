@@ -78,7 +78,7 @@ def test_mistakes_are_one_clear_line_and_exit_code_2(run, capsys, tmp_path):
             ((run, "--token", ""), "--token is empty"),
             ((run, "--host", "0.0.0.0", "--token", " "), "--token is empty"),
             ((run, "--allow-host", "http://a.example"), "a name without a port, such as example.org"),
-            ((run, "--host", "256.0.0.1"), "Give an address of this machine with --host"),
+            ((run, "--host", "256.0.0.1"), "The host must be an address of this machine"),
             ((run, "--body-mb", "nan"), "--body-mb is nan. Give megabytes above 0"),
             ((run, "--cors", "notanorigin"), "--cors is 'notanorigin'. Give origins of pages"),
         ):

@@ -54,7 +54,7 @@ class Play:
             raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
         if (self.runs / "config.json").is_file():
             raise FewstepError(f"{self.runs} is a run. Give the folder that it is in: --runs {self.runs.parent}")
-        serve = _server()
+        run_server = _server()
         if not self._train():
             _show.say("Stopped. Run the same command to go on.")
             return 130
@@ -62,7 +62,7 @@ class Play:
         if len(served) > _MOST:
             served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MOST:]
             _show.say(f"{self.runs} holds more than {_MOST} runs; the newest {_MOST} are loaded.")
-        code = serve([*served, *(name for name in shipped() if name == _CHARACTERS)], self)
+        code = run_server([*served, *(name for name in shipped() if name == _CHARACTERS)], self)
         _show.say("Stopped.")
         return code
 
@@ -96,37 +96,31 @@ def _runs_in(folder: Path) -> list[Run]:
 
 
 def _server() -> Callable[[Sequence[Path | str], Play], int]:
-    """The function that serves; what it needs is looked for before anything is trained."""
-    try:
-        from fewstep.serve._app import Service
-        from fewstep.serve._limits import Limits
-        from fewstep.serve._log import Log
-        from fewstep.serve._models import load_models
-        from fewstep.serve._server import run
-    except ImportError as error:
-        raise FewstepError(f"Playing needs {error.name}: pip install 'fewstep[serve]'.") from None
+    """The function that serves; its packages are imported before anything is trained, in case one is missing."""
+    from fewstep.serve import Limits, Log, Service, serve
 
     class Words(Log):
-        """Tells a person what a machine would read in the log."""
+        """Writes for a person instead of a machine."""
 
-        def event(self, event: str, **told: Any) -> None:
+        url, opens = "", False
+
+        def event(self, event: str, **fields: Any) -> None:
             """Something that happened to the service."""
             if event == "listening":
-                self.url = told["url"]
-                _show.say(f"Loading {', '.join(told['models'])} ...")
+                self.url = fields["url"]
+                _show.say(f"Loading {', '.join(fields['models'])} ...")
             elif event == "ready":
                 _show.say(f"The playground is at {self.url}  (Ctrl-C stops it)")
                 if self.opens:
                     threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
             elif event in ("error", "failed"):
-                super().event(event, **told)
+                super().event(event, **fields)
 
-        url, opens = "", False
-
-    def serve(models: Sequence[Path | str], play: Play) -> int:
-        limits, log = Limits(seconds=60.0), Words("problems")  # a first request of its kind may wait for a compiler
+    def run(runs: Sequence[Path | str], play: Play) -> int:
+        log = Words("problems")
         log.opens = play.browser
-        service = Service(load_models(models, limits), limits, most=1, runs=play.runs, log=log)
-        return run(service, host="127.0.0.1", port=play.port)
+        limits = Limits(seconds=60.0)  # the first request of its sort may wait for a compiler
+        service = Service(runs, limits, max_batch=1, watch=play.runs, log=log)
+        return serve(service, host="127.0.0.1", port=play.port)
 
-    return serve
+    return run

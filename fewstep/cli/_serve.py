@@ -83,26 +83,20 @@ class Serve:
 
     def __call__(self) -> int:
         _show.watch_data(self.data_dir)
-        try:
-            from fewstep.serve._app import Service
-            from fewstep.serve._limits import Limits
-            from fewstep.serve._log import Log
-            from fewstep.serve._models import load_models
-            from fewstep.serve._server import run
-        except ImportError as error:
-            raise FewstepError(f"Serving needs {error.name}: pip install 'fewstep[serve]'.") from None
+        from fewstep.serve import Limits, Log, Service, serve
+
         self._check()
         limits = Limits(
-            self.points, self.queries, self.max_steps, self.samples, self.ways, int(self.body_mb * 2**20),
-            self.requests, self.seconds, self.adapters, int(self.adapters_mb * 2**20), self.adapter_seconds,
+            points=self.points, queries=self.queries, steps=self.max_steps, samples=self.samples, ways=self.ways,
+            body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds, adapters=self.adapters,
+            adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
             connections=self.connections, client_connections=self.connections_per_client, backlog=self.backlog_seconds,
         )  # fmt: skip
-        models = load_models(self.models, limits)
         service = Service(
-            models, limits, wait=self.gather_ms / 1000, most=self.gather_max, token=self._secret(), cors=self.cors,
-            hosts=self.allow_host, public=self.public, runs=self.runs, log=Log(self.log),
+            self.models, limits, batch_seconds=self.gather_ms / 1000, max_batch=self.gather_max, token=self._secret(),
+            cors=self.cors, hosts=self.allow_host, public=self.public, watch=self.runs, log=Log(self.log),
         )  # fmt: skip
-        return run(service, host=self.host, port=self.port)
+        return serve(service, host=self.host, port=self.port)
 
     def _check(self) -> None:
         if not self.models and self.runs is None:

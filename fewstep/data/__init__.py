@@ -16,7 +16,6 @@ from fewstep.data._decode import decode_file as decode_file
 from fewstep.data._load import count as count
 from fewstep.data._load import load as load
 from fewstep.data._load import pin as pin
-from fewstep.data._places import cache as cache
 from fewstep.data._places import folders as folders
 from fewstep.data._places import images_at as images_at
 from fewstep.data._places import look_in as look_in

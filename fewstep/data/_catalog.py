@@ -13,6 +13,9 @@ from fewstep.data.omniglot import has_omniglot, omniglot_inputs, omniglot_splits
 _OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _CIFAR_FILE = "cifar-100-binary.tar.gz"
+_BACKGROUND = "ad41ab679c8b5d90b271ef46be6987cc81211774a695c29dcc5367b2b26ee640"
+_EVALUATION = "1f61a8f3366785b057fc117d9228e78a16e3d976c8953b2a10fcc74cf0609cee"
+_CIFAR100 = "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
 
 
 class Archive(NamedTuple):
@@ -20,7 +23,7 @@ class Archive(NamedTuple):
 
     name: str
     home: str
-    md5: str
+    sha256: str
     megabytes: int
 
 
@@ -49,15 +52,15 @@ class Source(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """How tasks of a set are usually drawn and learned; `rate` is the inner step size."""
+    """How tasks of a set are usually drawn and learned, by the names of an experiment's options."""
 
-    size: int = 32
+    image_size: int = 32
     rotate: Literal["none", "episode", "classes"] = "none"
     down: Literal["stride", "pool"] = "pool"
     head: Literal["average", "flatten"] = "flatten"
     meta_batch: int = 16
     queries: int = 5
-    rate: float = 0.4
+    inner_lr: float = 0.4
 
 
 class DataSet(NamedTuple):
@@ -87,8 +90,8 @@ SOURCES = {
         Source(
             "omniglot", "1,623 characters of 50 alphabets, each drawn by 20 people", "MIT", read_omniglot,
             (
-                Archive("images_background.zip", _OMNIGLOT, "68d2efa1b9178cc56df9314c21c6e718", 10),
-                Archive("images_evaluation.zip", _OMNIGLOT, "6b91aef0f799c5bb55b94e3f2daec811", 7),
+                Archive("images_background.zip", _OMNIGLOT, _BACKGROUND, 10),
+                Archive("images_evaluation.zip", _OMNIGLOT, _EVALUATION, 7),
             ),
             ("omniglot", ""), has_omniglot, omniglot_inputs,
             "images_background.zip and images_evaluation.zip, these two unpacked, or the two as npz files with a "
@@ -96,7 +99,7 @@ SOURCES = {
         ),
         Source(
             "cifar100", "100 classes of 600 photographs, 32 x 32", "none stated; cite Krizhevsky 2009", read_cifar,
-            (Archive(_CIFAR_FILE, _CIFAR, "03b5dce01913d631647c71ecec9e9cb8", 169),),
+            (Archive(_CIFAR_FILE, _CIFAR, _CIFAR100, 169),),
             ("cifar100", f"cifar100/{_CIFAR_FILE}", _CIFAR_FILE, "cifar100.zip"),
             forms=f"{_CIFAR_FILE}, or cifar100.zip or a folder cifar100 with one folder of images per class",
         ),
@@ -113,7 +116,7 @@ DATA_SETS = {
         DataSet(
             "omniglot", "omniglot", lambda path, names, split: omniglot_splits(names, split),
             splits=("vinyals", "maml"), train_classes=(1028, 1100), channels=1, own_size=105, dark_on_light=True,
-            sample=True, defaults=Defaults(28, "episode", "stride", "average", meta_batch=32, queries=1, rate=2.0),
+            sample=True, defaults=Defaults(28, "episode", "stride", "average", meta_batch=32, queries=1, inner_lr=2.0),
         ),
         DataSet("cifar-fs", "cifar100", lambda *_: cifar_splits("cifar-fs"), train_classes=(64,)),
         DataSet("fc100", "cifar100", lambda *_: cifar_splits("fc100"), train_classes=(60,)),

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.data._set import ImageSet
 from fewstep.data._walk import walk
+from fewstep.files import cache, new_file
 
 _VERSION = 2  # increase it when preparing changes
 _DAYS = 30.0
@@ -28,7 +30,7 @@ def prepare(name: str, inputs: list[Path], settings: Mapping[str, int | str], ma
     """
     traits = {"version": _VERSION, "how": settings, "files": [_traits(path) for path in inputs]}
     digest = hashlib.sha256(json.dumps(traits, sort_keys=True).encode()).hexdigest()[:16]
-    path = _places.cache() / "prepared" / f"{name}-{digest}.npz"
+    path = cache() / "prepared" / f"{name}-{digest}.npz"
     if (copy := _read(path)) is not None:
         for note in copy[1]:
             _places.say(note)
@@ -56,14 +58,7 @@ def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             images = ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
             notes = file["notes"].tolist()
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ):  # missing or damaged
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # used today: `_forget_old` goes by this
@@ -71,21 +66,17 @@ def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
 
 
 def _write(path: Path, images: ImageSet, notes: list[str]) -> None:
-    new = path.with_suffix(f".{os.getpid()}.new")
+    arrays = {**images._asdict(), "names": np.asarray(images.names), "notes": np.asarray(notes, dtype=str)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("wb") as file:
-            arrays = {**images._asdict(), "names": np.asarray(images.names), "notes": np.asarray(notes, dtype=str)}
+        with new_file(path) as file:
             np.savez(file, allow_pickle=False, **arrays)
-        new.replace(path)
-        _forget_old(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
+    except FewstepError as error:
         _places.say(
-            f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. They will be prepared "
-            "again next time. Make room there, or name another folder with FEWSTEP_CACHE."
+            f"The prepared images are not kept, and will be prepared again next time. {error} FEWSTEP_CACHE names "
+            "another folder."
         )
+    with contextlib.suppress(OSError):
+        _forget_old(path.parent)
 
 
 def _forget_old(folder: Path) -> None:

@@ -6,6 +6,7 @@ from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.data._catalog import source
 from fewstep.data._download import checksum, download
+from fewstep.files import cache
 
 
 def get(name: str) -> list[Path]:
@@ -17,8 +18,8 @@ def get(name: str) -> list[Path]:
             f"you have them, put them into a folder {own.name} and name the folder above it: "
             "`fewstep.data.look_in(FOLDER)`; or, for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
         )
-    folder = _places.cache() / own.name
-    return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in own.files]
+    folder = cache() / own.name
+    return [download(f"{file.home}/{file.name}", folder / file.name, file.sha256) for file in own.files]
 
 
 def find(name: str) -> Path | None:
@@ -56,6 +57,8 @@ def check(name: str) -> list[tuple[str, str]]:
     for file in source(name).files:
         path = place / file.name if place.is_dir() else place
         if path.name == file.name and path.exists():
-            md5 = checksum(path)
-            states.append((str(path), "whole" if md5 == file.md5 else f"damaged: md5 {md5} instead of {file.md5}"))
+            sha256 = checksum(path)
+            states.append(
+                (str(path), "whole" if sha256 == file.sha256 else f"damaged: SHA-256 {sha256} instead of {file.sha256}")
+            )
     return states

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
-from fewstep.tables import Frame
-from fewstep.tables._ensemble import Adapted
+from fewstep.models import Adaptation, adapt
+from fewstep.problems import Answer
+from fewstep.tables import Frame, Schema
 
 
 class _Learned(BaseEstimator, ABC):
@@ -27,8 +28,7 @@ class _Learned(BaseEstimator, ABC):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learns the task of these rows, and forgets any other."""
-        schema = self.model.ensemble_.schema
-        frame = self._frame(X)
+        schema, frame = self._columns, self._frame(X)
         whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
         x, distance = _input.rows_of(schema, whole, schema.y(whole))
         return self.of_rows(x, schema.y(whole), float(distance.max()))
@@ -61,27 +61,19 @@ class _Learned(BaseEstimator, ABC):
             X = X[list(names)]
         return _input.frame_of(self.model, X, reset=False)
 
-    def _adapted(self) -> Adapted:
-        check_is_fitted(self, "n_samples_")
-        return self.model.ensemble_.adapted(*self._rows, steps=self.inner_steps, distance=self._distance)
+    @property
+    def _columns(self) -> Schema:
+        return self.model.model_.problem.details.schema
 
-    def _predicted(self, X: Any) -> "_Predicted":
-        adapted = self._adapted()
-        x, distance = _input.rows_of(adapted.ensemble.schema, self._frame(X))
-        return _Predicted(adapted, *adapted.predict(x), distance)
+    def _answer(self, X: Any, level: float = 0.9) -> Answer:
+        check_is_fitted(self, "n_samples_")
+        learned: Adaptation = adapt(self.model.model_, self._rows, steps=self.inner_steps)
+        x, distance = _input.rows_of(self._columns, self._frame(X))
+        return learned._replace(distance=self._distance).answer(x, level=level, distance=distance)
 
     @abstractmethod
     def _targets(self, y: Any, rows: int) -> np.ndarray:
         """The target's cells."""
-
-
-class _Predicted(NamedTuple):
-    """What a learned task says at some rows: mean and spread of its members, and how far each row lies outside."""
-
-    adapted: Adapted
-    mean: np.ndarray
-    spread: np.ndarray
-    distance: np.ndarray
 
 
 class AdaptedRegressor(RegressorMixin, _Learned):
@@ -89,8 +81,7 @@ class AdaptedRegressor(RegressorMixin, _Learned):
 
     def predict(self, X: Any) -> np.ndarray:
         """The prediction of each row, in the unit of y."""
-        made = self._predicted(X)
-        return made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
+        return self._columns.target.decode(self._answer(X).mean[:, 0])
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Any:
         """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns.
@@ -98,15 +89,14 @@ class AdaptedRegressor(RegressorMixin, _Learned):
         The intervals come from the spread of seeds and sampled masks, and hold the asked share of the true values on
         the validation tasks. They are wider where rows lie outside what the training tasks had, and a warning says so.
         """
-        made = self._predicted(X)
-        if made.adapted.ensemble.calibration is None:
+        answer, target = self._answer(X, level), self._columns.target
+        if not answer.calibrated:
             raise FewstepError(
                 "There are no intervals: they are calibrated on held-out tasks, which takes at least three tasks in "
                 f"fit, and for the inner steps of the training; inner_steps is {self.inner_steps}. Use predict."
             )
-        middle = made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
-        half = made.adapted.half(made.spread, made.distance, level)
-        return with_columns(X, {"prediction": middle, "low": middle - half, "high": middle + half})
+        columns = {"prediction": answer.mean, "low": answer.low, "high": answer.high}
+        return with_columns(X, {name: target.decode(values[:, 0]) for name, values in columns.items()})
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
@@ -126,7 +116,7 @@ class AdaptedClassifier(ClassifierMixin, _Learned):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class: the mean over seeds and sampled masks."""
-        return self._predicted(X).mean
+        return self._answer(X).mean
 
     def _targets(self, y: Any, rows: int) -> np.ndarray:
         y = _input.labels_of(y, rows)

@@ -1,28 +1,26 @@
 """The estimators that learn how to learn."""
 
+import dataclasses
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
-from fewstep.experiments.experiment import Experiment
-from fewstep.runs.memory import fit
-from fewstep.tables import Column, Frame, Schema, encode
-from fewstep.tables._column import Cells, read_cells
-from fewstep.tables._ensemble import Adapted, Ensemble
-from fewstep.tables._outliers import Treated, check_outliers, treat
-
-_BATCH = 8
+from fewstep.experiments import Experiment, build, plan_of
+from fewstep.models import Adaptation, Model, adapt, calibrate_model, fit_model
+from fewstep.problems import IN_MEMORY, OwnNetwork, Perceptron, problem_of_rows
+from fewstep.tables import (
+    Cells, Column, Frame, Rows, Schema, Table, Treated, check_outliers, encode, read_cells, treat,
+)  # fmt: skip
 
 
 class FewShotEstimator(BaseEstimator, ABC):
@@ -39,9 +37,9 @@ class FewShotEstimator(BaseEstimator, ABC):
         network: Callable[..., Any] | None = None,
         seeds: int = 3,
         steps: int = 3000,
-        meta_batch: int = _BATCH,
+        meta_batch: int = 8,
         outer_lr: float | None = None,
-        validation: float = 0.2,
+        validation: float | Sequence[Any] = 0.15,
         patience: int | None = 8,
         missing: str = "refuse",
         outliers: str = "drop",
@@ -75,31 +73,41 @@ class FewShotEstimator(BaseEstimator, ABC):
         frame = _input.frame_of(self, X, reset=True)
         target = self._targets(y, frame.rows)
         names = _input.tasks_of(tasks, frame.rows)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = _input.parts_of(names, seed, self._share())
+        seed = _input.seed_of(self.random_state)
+        rows = _input.parts_of(names, seed, self.validation)
         treated = self._treated(frame, target, rows["train"])
         treated.check_tasks(names)
         whole = treated.frame.only(treated.kept)
         rows = {part: np.flatnonzero(np.isin(treated.kept, some)) for part, some in rows.items()}
         schema = self._schema(whole, rows["train"])
         parts = encode(schema, whole, names[treated.kept], rows)
-        shots = _input.shots_of(self.shots, parts)
-        self._fitted = fit(self._experiment(shots, seed), schema, parts, self.network, self._watch)
+        self._train(schema, parts, _input.shots_of(self.shots, parts), seed)
         self.n_tasks_ = len(set(names.tolist()))
-        self.n_iter_ = self._fitted.history[-1][0] if self._fitted.history else self.steps
-        self.history_ = list(self._fitted.history)
-        held = parts["validation"].names if self._fitted.calibration else ()
+        self.n_iter_ = self.history_[-1][0] if self.history_ else self.steps
+        held = parts["validation"].names if self.model_.calibration is not None else ()
         self.held_out_tasks_ = _input.as_given(tasks, names, held)
-        self.coverage_ = self._fitted.coverage
         known = parts["train"] if self.n_tasks_ == 1 else None
         self._known = None if known is None else (known.x, known.y)
         return self
 
-    @property
-    def ensemble_(self) -> Ensemble:
-        """The trained model as fewstep has it."""
-        check_is_fitted(self)
-        return self._fitted.ensemble(self.network)
+    def _train(self, schema: Schema, parts: dict[str, Rows], shots: int, seed: int) -> None:
+        """Trains, keeps the best parameters on the validation tasks, and calibrates on these."""
+        experiment = self._experiment(schema, shots, seed)
+        problem = problem_of_rows(
+            experiment.groups[0], self._network(experiment), schema, lambda: Table(schema, {}, parts)
+        )
+        self.model_, self.history_ = fit_model(build(experiment, problem), self._watch)
+        self.coverage_ = None
+        if set(parts["validation"].names) & set(parts["train"].names):
+            return  # errors on what it was trained on say nothing
+        calibration, self.coverage_ = calibrate_model(self.model_, parts["validation"])
+        self.model_ = dataclasses.replace(self.model_, calibration=calibration)
+
+    def _network(self, experiment: Experiment) -> Any:
+        """The network's options, or the user's own function in their place."""
+        if self.network is not None:
+            return OwnNetwork(self.network)  # type: ignore[arg-type]
+        return next((group for group in experiment.groups if hasattr(group, "network")), Perceptron())
 
     def save(self, path: Path | str) -> Path:
         """Writes the fitted model into one file, without pickle; `fewstep.estimators.load` reads it."""
@@ -108,28 +116,27 @@ class FewShotEstimator(BaseEstimator, ABC):
 
     def predict(self, X: Any) -> np.ndarray:
         """What is said of a task before any of its rows is known; if there was one task in `fit`, of that one."""
-        return self._told(self._start(), X)
+        return self._decode(self._start(), X)
 
-    def _start(self) -> Adapted:
-        ensemble = self.ensemble_
+    def _start(self) -> Adaptation:
+        check_is_fitted(self)
         if self._known is not None:
-            return ensemble.adapted(*self._known)
-        inputs, outputs = ensemble.schema.widths
-        y = np.zeros(0, np.int32) if ensemble.schema.classes else np.zeros((0, outputs), np.float32)
-        return ensemble.adapted(np.zeros((0, inputs), np.float32), y)
+            return adapt(self.model_, self._known)
+        inputs, outputs = self._columns.widths
+        y = np.zeros(0, np.int32) if self._columns.classes else np.zeros((0, outputs), np.float32)
+        return adapt(self.model_, (np.zeros((0, inputs), np.float32), y))
 
-    def _mean(self, adapted: Adapted, X: Any) -> np.ndarray:
-        x, _ = _input.rows_of(adapted.ensemble.schema, _input.frame_of(self, X, reset=False))
-        return adapted.predict(x)[0]
+    @property
+    def _columns(self) -> Schema:
+        return self.model_.problem.details.schema
+
+    def _mean(self, adapted: Adaptation, X: Any) -> np.ndarray:
+        x, _ = _input.rows_of(self._columns, _input.frame_of(self, X, reset=False))
+        return adapted.answer(x).mean
 
     def _watch(self, step: int, score: float) -> None:
         if self.verbose:
             print(f"step {step} of {self.steps}: {score:.4g} on the validation tasks", flush=True)
-
-    def _share(self) -> float:
-        if not 0 < self.validation < 0.5:
-            raise FewstepError(f"validation is {self.validation}. It must be above 0 and below 0.5, such as 0.2.")
-        return self.validation
 
     def _treated(self, frame: Frame, target: np.ndarray, training: np.ndarray) -> Treated:
         """The table with its target as the last column and its outliers treated, with a warning."""
@@ -150,20 +157,19 @@ class FewShotEstimator(BaseEstimator, ABC):
         features = tuple(Column.learn(name, read_cells(whole, name), training) for name in names)
         return Schema(None, features, self._target(y, whole, training), self.missing)  # type: ignore[arg-type]
 
-    def _experiment(self, shots: int, seed: int) -> Experiment:
-        every = max(1, self.steps // 20)
-        return Experiment(
-            self.method, "table:fit", seed=seed, seeds=self.seeds, steps=self.steps, meta_batch=self.meta_batch,
-            shots=shots, hidden=None if self.network else tuple(self.hidden), outer_lr=self.outer_lr,
-            patience=self.patience, log_every=every, validate_every=every, **self._of_rule(),
-        )  # fmt: skip
-
-    def _of_rule(self) -> dict[str, Any]:
-        from fewstep.learners import LEARNERS
-
-        if self.method in LEARNERS:
-            return {}
-        return {"inner_steps": self.inner_steps, "inner_lr": self.inner_lr}
+    def _experiment(self, schema: Schema, shots: int, seed: int) -> Experiment:
+        """The experiment that `fewstep train` would make of the same table."""
+        options: dict[str, Any] = {
+            "seed": seed, "seeds": self.seeds, "steps": self.steps, "meta_batch": self.meta_batch, "shots": shots,
+            "patience": self.patience or 0, "schema": schema.to_dict(), "missing": self.missing,
+            "inner_steps": self.inner_steps,
+        }  # fmt: skip
+        options |= {} if self.network else {"hidden": tuple(self.hidden)}
+        for name in ("inner_lr", "outer_lr"):
+            if getattr(self, name) is not None:
+                options[name] = getattr(self, name)
+        applies = {field.name for _, field in plan_of(self.method, IN_MEMORY, options).fields()}
+        return Experiment(self.method, IN_MEMORY, **{k: v for k, v in options.items() if k in applies})
 
     @abstractmethod
     def _targets(self, y: Any, rows: int) -> np.ndarray:
@@ -174,7 +180,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         """The target's column."""
 
     @abstractmethod
-    def _told(self, adapted: Adapted, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
         """What is predicted, in the user's unit or classes."""
 
 
@@ -185,9 +191,9 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
     yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
     validations without gain end them sooner; their size `outer_lr`, by default the method's own; `validation` the share
-    of tasks held out; `missing` refuses empty cells or takes the mean ("mean"); `outliers` says what to do about values
+    of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean"); `outliers` says what to do about values
     that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows out, "clip" takes the nearest
-    other value, both with a warning, and "keep" does nothing; `verbose` tells of each validation.
+    other value, both with a warning, and "keep" does nothing; `verbose` reports each validation.
 
     Example::
 
@@ -213,9 +219,8 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column.learn(name, Cells("number", whole.columns[name]), training)
 
-    def _told(self, adapted: Adapted, X: Any) -> np.ndarray:
-        schema = adapted.ensemble.schema
-        return schema.target.decode(self._mean(adapted, X)[:, 0])
+    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+        return self._columns.target.decode(self._mean(adapted, X)[:, 0])
 
 
 class FewShotClassifier(ClassifierMixin, FewShotEstimator):
@@ -257,5 +262,5 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column(name, "category", categories=tuple(map(str, range(len(self.classes_)))))
 
-    def _told(self, adapted: Adapted, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
         return self.classes_[self._mean(adapted, X).argmax(1)]

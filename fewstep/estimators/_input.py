@@ -1,20 +1,18 @@
 """What the estimators are given: frames with columns of any kind, or arrays of numbers, as one table."""
 
+import numbers
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from fewstep._errors import FewstepError
-from fewstep.experiments.experiment import Experiment
-from fewstep.tables import Frame, Rows, Schema, read
-from fewstep.tables._column import read_cells
-from fewstep.tables._outside import outside
-from fewstep.tables._schema import clamped
+from fewstep.tables import Frame, Rows, Schema, clamped, outside, read, read_cells
 
 TARGET, TASK = "y", "task"
 
@@ -115,7 +113,7 @@ def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) ->
     names, y = tasks_of(tasks, len(y)), np.asarray(y)
     rng, rows = np.random.default_rng(0), np.arange(len(y))
     take = (lambda some: X.iloc[some]) if hasattr(X, "iloc") else (lambda some: X[some])
-    shots, told, true = Experiment.from_json(model._fitted.experiment).shots, [], []
+    shots, told, true = model.model_.experiment.shots, [], []
     for name in dict.fromkeys(names.tolist()):
         own = rng.permutation(rows[names == name])
         if len(own) <= shots:
@@ -126,18 +124,31 @@ def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) ->
     return float(judge(np.concatenate(true), np.concatenate(told)))
 
 
-def parts_of(names: np.ndarray, seed: int, share: float) -> dict[str, np.ndarray]:
+def seed_of(random_state: Any) -> int:
+    """A whole number as it is; else one that the random state draws."""
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[Any]) -> dict[str, np.ndarray]:
     """The rows of the training and of the validation tasks; with fewer than three tasks, all for both."""
     if None in names:
         raise FewstepError("tasks has empty entries. Give every row the name of its task.")
-    known = sorted(set(names.tolist()))
-    everything = np.arange(len(names))
-    if len(known) < 3:
+    tasks, everything = sorted(set(names.tolist())), np.arange(len(names))
+    if not isinstance(validation, float | int):
+        held = {str(name) for name in validation}
+        if not held or not held < set(tasks):
+            raise FewstepError(f"validation names {len(held)} tasks. Give some of those in `tasks`, but not all.")
+    elif not 0 < validation < 0.5:
+        raise FewstepError(f"validation is {validation}. It must be above 0 and below 0.5, such as 0.15.")
+    elif len(tasks) < 3:
         return {"train": everything, "validation": everything}
-    held = min(max(1, round(share * len(known))), len(known) - 2)
-    order = [known[n] for n in np.random.default_rng(seed).permutation(len(known))]
-    drawn = {"train": order[held:], "validation": order[:held]}
-    return {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in drawn.items()}
+    else:
+        count = min(max(1, round(validation * len(tasks))), len(tasks) - 2)
+        held = {tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))[:count]}
+    inside = np.asarray([name in held for name in names.tolist()], bool)
+    return {"train": everything[~inside], "validation": everything[inside]}
 
 
 def shots_of(asked: int, parts: dict[str, Rows]) -> int:

@@ -1,11 +1,31 @@
 """Files that are written whole or not at all."""
 
+import contextlib
 import json
 import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fewstep.files._disk import writing
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write into, which takes its name, in place of an older one, only when all is written.
+
+    What goes wrong leaves the older file as it was. Raises `FewstepError` if the disk refuses.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")  # two processes may write the same file
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with new.open("wb") as file:
+                yield file
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def finite(value: Any) -> Any:
@@ -24,11 +44,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Writes a text file, in place of an older one."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(path.name + ".new")
-        new.write_text(text, encoding="utf-8", newline="")
-        new.replace(path)
+    with new_file(path) as file:
+        file.write(text.encode())
 
 
 def read_json(path: Path) -> Any:

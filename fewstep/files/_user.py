@@ -12,16 +12,31 @@ from fewstep._errors import FewstepError, unknown
 
 def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ()) -> Callable[..., Any]:
     """The function that `path/to/file.py:function` names. `known` are the names that would have been taken too."""
+    function = object_of(kind, text, known)
+    if not callable(function):
+        path, _, name = text.rpartition(":")
+        raise FewstepError(f"{name} in {path} is a {type(function).__name__}. Write a function: def {name}{signature}: ...")
+    return function
+
+
+def object_of(kind: str, text: str, known: Iterable[str] = ()) -> Any:
+    """What `path/to/file.py:name` names, function or value."""
     path, _, name = text.rpartition(":")
     if not path.endswith(".py") or not name.isidentifier():
         raise unknown(kind, text, (*known, "your.py:function"))
     if not Path(path).is_file():
-        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
+        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a name in it.")
     file = Path(path).resolve()
-    found = getattr(_module(file, file.stat().st_mtime_ns), name, None)
-    if not callable(found):
-        raise FewstepError(f"{path} has no function {name}. Write one: def {name}{signature}: ...")
-    return found
+    module = _module(file, file.stat().st_mtime_ns)
+    if not hasattr(module, name):
+        raise FewstepError(f"{path} has no function {name}. Write one, or give another name: {path}:NAME.")
+    return getattr(module, name)
+
+
+def file_of(text: str) -> Path | None:
+    """The file of FILE.py:NAME; nothing for another name."""
+    path, _, name = text.rpartition(":")
+    return Path(path) if path.endswith(".py") and name.isidentifier() else None
 
 
 def called(what: str, function: Callable[..., Any], *args: Any) -> Any:

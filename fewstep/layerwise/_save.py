@@ -1,7 +1,5 @@
 """Fitted networks as files: named arrays and a description in JSON in one .npz, read without pickle."""
 
-import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
@@ -10,49 +8,28 @@ from typing import Any
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.files import saved_file, writing
+from fewstep.files import read_archive, write_archive
 
-FORMAT = 1
-_ABOUT = "about.json"
+_KIND, _VERSION = "layer-wise network", 2
 
 
 def write_network(estimator: Any, arrays: dict[str, np.ndarray], path: Path) -> Path:
     """Writes an estimator and its arrays, in place of an older file; the path with its ending."""
-    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    classes, kind = _without_objects(estimator.classes_)
+    classes, labels = _without_objects(estimator.classes_)
     names = getattr(estimator, "feature_names_in_", None)
     about = {
-        "format": FORMAT, "class": type(estimator).__name__, "parameters": _parameters(estimator), "labels": kind,
+        "class": type(estimator).__name__, "parameters": _parameters(estimator), "labels": labels,
         "temperature": estimator.temperature_, "stopped": list(estimator._fitted.ending),
         "history": [list(record) for record in estimator.history_], "columns": None if names is None else list(names),
     }  # fmt: skip
-    content: dict[str, Any] = {_ABOUT: np.frombuffer(json.dumps(about).encode(), np.uint8), "classes": classes}
-    content |= {"mean": estimator.mean_, "scale": estimator.scale_, **arrays}
-    new = path.with_name(path.name + ".new")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("wb") as file:
-            np.savez(file, **content)
-        new.replace(path)
-    return path
+    every = {"classes": classes, "mean": estimator.mean_, "scale": estimator.scale_, **arrays}
+    return write_archive(path, _KIND, _VERSION, about, every)
 
 
 def read_network(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays of a file."""
-    path = saved_file(path)
-    if not path.is_file():
-        raise FewstepError(f"{path} is not there. Give the file that save() or `fewstep layerwise fit` has written.")
-    try:
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(arrays.pop(_ABOUT).tobytes())
-        readable = about["format"] == FORMAT
-        arrays["classes"] = arrays["classes"].astype(about["labels"]) if readable else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise FewstepError(f"{path} is damaged or not a layer-wise network ({error}). Fit and save it again.") from None
-    if not readable:
-        raise FewstepError(f"{path} has format {about['format']!r}; this version reads {FORMAT}. Update fewstep.")
-    return about, arrays
+    about, arrays = read_archive(path, _KIND, _VERSION, "Fit and save it again.")
+    return about, arrays | {"classes": arrays["classes"].astype(about["labels"])}
 
 
 def name_arrays(number: int, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -29,10 +29,7 @@ def by_features(
         of_network, of_rest = jax.random.split(key)
         return {"weights": network.init(of_network), **init(of_rest)}
 
-    def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
-    ) -> Adapted:  # fmt: skip
+    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
         features, state = network.apply(meta["weights"], (), support.x, support.weight)
         once = Adapted(keep(meta, features, support), state)
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
@@ -42,9 +39,7 @@ def by_features(
         features, _ = network.apply(meta["weights"], adapted.state, x, weight)
         return compare(meta, adapted.fast, features)
 
-    def episode_loss(
-        meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
-    ) -> Float[Array, ""]:
+    def episode_loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         adapted = adapt(meta, key, episode.support, 0)
         return loss(predict(meta, adapted, episode.query.x, episode.query.weight), episode.query)
 

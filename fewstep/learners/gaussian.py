@@ -94,17 +94,14 @@ def conditioned(mean: Network, kernel: Kernel, start: dict[str, Array]) -> Learn
         matrix = both * kernel(meta["kernel"], batch.x, batch.x) + jnp.diag(there * noise + (1 - there))
         return cholesky(matrix, lower=True), there[:, None] * (batch.y - around(meta, batch.x))
 
-    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         """The negative logarithm of the likelihood of all rows, for each row."""
         every: Batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *episode)
         root, left = factored(meta, every)
         white = solve_triangular(root, left, lower=True)
         return (jnp.sum(jnp.square(white)) / 2 + jnp.sum(jnp.log(jnp.diag(root)))) / jnp.sum(every.weight > 0)
 
-    def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
-    ) -> Adapted:  # fmt: skip
+    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
         root, left = factored(meta, support)
         there = (support.weight > 0).astype(support.x.dtype)[:, None]
         once = Adapted({"x": support.x, "alpha": there * cho_solve((root, True), left)}, ())

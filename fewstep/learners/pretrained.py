@@ -98,7 +98,7 @@ def _init(classifier: Network) -> Any:
 
 
 def _loss(classifier: Network) -> Any:
-    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         query = episode.query
         logits, _ = classifier.apply(meta["weights"], (), query.x, query.weight)
         return losses.cross_entropy(logits, query)

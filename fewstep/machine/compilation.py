@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-from fewstep.data import cache
+from fewstep.files import cache
 
 _SECONDS = 0.5  # programs that compile faster are not worth a file
 _MOST_BYTES = 1_000_000_000

@@ -19,8 +19,8 @@ from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, PartitionSpec
 
 from fewstep._errors import FewstepError
-from fewstep._mesh import everywhere
-from fewstep.machine.layout import Layout, on_cpu
+from fewstep.compute import everywhere
+from fewstep.machine.devices import Layout, on_cpu
 
 DEVICES = "FEWSTEP_DEVICES"  # of each process, told by `fewstep launch`
 _KEPT = 100  # decisions that are kept for processes that are slow to read them

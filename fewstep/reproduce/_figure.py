@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewstep.files import write_text, writing
-from fewstep.reports.drawing import figure, svg
+from fewstep.pages import figure, svg
 
 # Colors of Okabe and Ito, which color-blind people can tell apart, with the yellow made dark enough to read.
 PALETTE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#a08300", "#0072b2", "#cc79a7", "#d55e00", "#7f7f7f")

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep._evaluate import light
 from fewstep._outer import task_keys
-from fewstep._train import UNSEEN, NotFinite
+from fewstep._streams import UNSEEN
+from fewstep._train import NotFinite
 from fewstep._train import Row as LogRow
+from fewstep.compute import light
 from fewstep.experiments import Experiment
 from fewstep.files import finite, read_json, write_json, writing
 from fewstep.inspection import inspect

@@ -4,8 +4,10 @@ import html
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import page, table
 from fewstep.reproduce._figure import Figure, write_figure
 from fewstep.reproduce._study import Row, Scale, Study
 
@@ -35,10 +37,10 @@ def write_report(
         parts += ["<h2>Under way</h2>", table(UNFINISHED, unfinished_rows(result["unfinished"]))]
     parts += [write_figure(folder / "figures", figure, mark) for figure in figures if figure.panels]
     for name, text in pages.items():
-        write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
+        write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [Markup(text)]))
         parts.append(f'<p><a href="{name}.html">{html.escape(name.capitalize())}</a></p>')
     parts.append(made_by(result))
-    write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), parts))
+    write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), map(Markup, parts)))
     return folder / "report.html"
 
 

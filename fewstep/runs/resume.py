@@ -1,12 +1,10 @@
 """Where a training goes on: the newest whole checkpoint, the log up to it, and what must not have changed since."""
 
-import dataclasses
 from collections.abc import Callable
 
 from fewstep._errors import FewstepError
 from fewstep._train import TrainState, first_state
-from fewstep.experiments.build import Built
-from fewstep.experiments.experiment import option
+from fewstep.experiments import Built
 from fewstep.machine import distributed
 from fewstep.runs.run import Line, Run, open_run
 from fewstep.runs.settings import differences
@@ -16,8 +14,8 @@ Say = Callable[[str], None]
 
 def check_unchanged(run: Run) -> None:
     """Raises if another process has replaced the run since it was created or opened here."""
-    there, here = dataclasses.asdict(open_run(run.path).experiment), dataclasses.asdict(run.experiment)
-    if differ := differences(there, here, option, without=("steps",)):
+    there, here = open_run(run.path).experiment.settings(), run.experiment.settings()
+    if differ := differences(there, here, "`{}`".format, without=("steps",)):
         raise FewstepError(
             f"Another process has replaced {run.path} meanwhile: {', '.join(differ)}. Choose another folder."
         )

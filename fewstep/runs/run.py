@@ -2,17 +2,24 @@
 
 import csv
 import dataclasses
+import importlib.metadata
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
 from fewstep.experiments.build import Built, build
 from fewstep.experiments.experiment import Experiment, option
+from fewstep._errors import FewstepError
+from fewstep._train import Row, TrainState, first_state
+from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import LOCK, write_text, writing
+from fewstep.models import LogLine
 from fewstep.runs import checkpoint
+from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
 
 CONFIG = "config.json"
@@ -41,7 +48,7 @@ class Run:
     @property
     def seeds(self) -> list[int]:
         """The seeds that are trained together."""
-        return list(range(self.experiment.seed, self.experiment.seed + self.experiment.seeds))
+        return self.experiment.seed_list
 
     @property
     def busy(self) -> str:
@@ -73,8 +80,11 @@ class Run:
 
     def write_config(self) -> None:
         """Writes the experiment to config.json, in place of what was there."""
-        settings = {"fewstep": version(), "experiment": dataclasses.asdict(self.experiment)}
-        write_text(self.path / CONFIG, json.dumps(settings, indent=2) + "\n")
+        config = {
+            "version": VERSION, "fewstep": version(), "experiment": self.experiment.settings(),
+            "code": digests(self.experiment),
+        }  # fmt: skip
+        write_text(self.path / CONFIG, json.dumps(config, indent=2) + "\n")
 
     def lines(self, rows: Iterable[Row]) -> list[Line]:
         """Rows as lines of the log, one per seed."""
@@ -93,7 +103,7 @@ class Run:
     def restore_log(self, step: int) -> list[Line]:
         """Writes the log anew as it was at a checkpoint, and returns it; what came later is done again.
 
-        A checkpoint of an earlier version has no log: the file's own lines up to that step are kept."""
+        A checkpoint without a log leaves the file's own lines up to that step."""
         text = checkpoint.read_text(self._checkpoint(step), _LOG)
         kept = [line for line in self.log() if int(line[0]) <= step] if text is None else _read(text)
         write_text(self.metrics, _csv([_COLUMNS, *kept]))
@@ -103,6 +113,13 @@ class Run:
         """The lines of the log; a last one that was not written whole is left out."""
         return _read(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
 
+    def history(self) -> list[LogLine]:
+        """The log as numbers."""
+        return [
+            LogLine(int(step), int(seed), float(loss), float(norm), float(score) if score else None)
+            for step, seed, loss, norm, score in self.log()
+        ]
+
     def _checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"{step:09d}"
 
@@ -110,7 +127,7 @@ class Run:
         text = checkpoint.read_text(path, _MADE_BY)
         if text is None:  # written by an earlier version
             return
-        if differ := differences(json.loads(text), fingerprint(self.experiment), option):
+        if differ := differences(json.loads(text), fingerprint(self.experiment), _quoted):
             raise FewstepError(
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
                 "from a copy, or train the run anew with `overwrite=True`."
@@ -128,21 +145,63 @@ def _read(text: str) -> list[Line]:
     return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
 
 
+def _quoted(name: str) -> str:
+    return f"`{name}`"
+
+
 def open_run(path: Path) -> Run:
-    """Opens a run folder. Raises `FewstepError` when it is missing or is not one."""
+    """Opens a run folder. Raises `FewstepError` when it is missing, is not one, or is one of another version."""
     config = path / CONFIG
     if path.is_file():
         raise FewstepError(f"{path} is a file. Give the folder of a run.")
     if not path.is_dir():
         raise FewstepError(f"There is no run folder {path}. Train one first: fewstep train mtnet sinusoid --run {path}")
     try:
-        return Run(path, Experiment.from_json(json.dumps(json.loads(config.read_text())["experiment"])))
+        settings = json.loads(config.read_text())
+        _check_version(path, settings)
+        code = path / CODE
+        return Run(path, Experiment(**settings["experiment"], folder=code if code.is_dir() else None))
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OtherVersion):
+            raise
         if not (path / "checkpoints").is_dir():
             raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
         raise FewstepError(
             f"{config} is damaged: {error}. Bring it back from a copy, or train the run anew with `overwrite=True`."
         ) from None
+
+
+class OtherVersion(FewstepError):
+    """A run that another version of fewstep made."""
+
+
+def _check_version(path: Path, config: Mapping[str, Any]) -> None:
+    version, experiment = config.get("version", 1), config["experiment"]
+    if version == VERSION:
+        return
+    if version > VERSION:
+        raise OtherVersion(f"{path} was made by a newer version of fewstep, {config.get('fewstep')}. Update fewstep.")
+    raise OtherVersion(
+        f"{path} was made by an older version of fewstep, {config.get('fewstep')}, whose checkpoints this one cannot "
+        f"read. Train it anew: {_command(experiment)} --run {path} --overwrite"
+    )
+
+
+_RENAMED = {
+    "inner_optimiser": "inner_optimizer", "outer_optimiser": "outer_optimizer", "colour": "color", "start": "init",
+    "least_shots": "min_shots",
+}  # fmt: skip
+_DROPPED = ("method", "tasks", "classes", "schema", "source")
+
+
+def _command(old: Mapping[str, Any]) -> str:
+    """The command that trains an experiment of an older version again."""
+    words = ["fewstep train", str(old["method"]), str(old["tasks"])]
+    for name, value in old.items():
+        if name not in _DROPPED and value is not None and value is not False:
+            values = value if isinstance(value, list) else [] if value is True else [value]
+            words += [flag(_RENAMED.get(name, name)), *map(str, values)]
+    return " ".join(words)
 
 
 def holds_something(folder: Path) -> bool:
@@ -153,6 +212,4 @@ def holds_something(folder: Path) -> bool:
 
 def version() -> str:
     """The version of fewstep."""
-    from fewstep import __version__
-
-    return __version__
+    return importlib.metadata.version("fewstep")

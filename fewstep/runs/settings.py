@@ -1,13 +1,11 @@
 """The settings of an experiment as a file keeps them, and how two of them differ."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fewstep.experiments.build import plans_for_its_steps
-from fewstep.experiments.experiment import Experiment
+from fewstep.experiments import Experiment, plans_for_its_steps
 
 _LONG = 200  # characters from which a checkpoint keeps the digest of a value, such as the split of 1,000 tasks
 
@@ -30,15 +28,13 @@ def differences(
 
 
 def fingerprint(experiment: Experiment) -> dict[str, Any]:
-    """What a checkpoint keeps of the experiment that made it: every setting other than its default.
+    """What a checkpoint keeps of the experiment that made it.
 
-    A setting that a later version adds has its default here, so older checkpoints stay valid. The number of steps
-    counts only where the outer step size is planned over it; otherwise it can be raised.
+    The number of steps counts only where the outer step size is planned over it; otherwise it can be raised.
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(experiment)}
-    settings = {name: value for name, value in dataclasses.asdict(experiment).items() if value != defaults[name]}
+    settings = experiment.settings()
     if not plans_for_its_steps(experiment):
-        settings.pop("steps", None)
+        settings.pop("steps")
     return {name: _short(value) for name, value in as_stored(settings).items()}
 
 

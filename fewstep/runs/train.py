@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from tensorboardX import SummaryWriter
-
 from fewstep._train import NotFinite, Row, TrainState, train
 from fewstep._validate import make_validate
 from fewstep.experiments.build import Built, inner_steps, lay_out, make_mesh
+from fewstep._train import NotFinite, Row, TrainState
+from fewstep.experiments import Built
 from fewstep.files import locked
-from fewstep.machine import distributed, layout
-from fewstep.machine.layout import Layout
+from fewstep.machine import distributed
+from fewstep.machine.devices import Layout
+from fewstep.machine.layout import choose, lay_out, make_mesh
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
 from fewstep.runs.resume import begin, check_unchanged
@@ -71,7 +72,7 @@ def _lay_out(run: Run, progress: Progress) -> Layout:
     """The layout that the run was begun with, or one that fits its tasks, on the devices there are."""
     if distributed.several():
         return lay_out(run.experiment)
-    wanted = begun_layout(run) or layout.choose(run.experiment, inner_steps(run.experiment))
+    wanted = begun_layout(run) or choose(run.experiment)
     places = lay_out(run.experiment, wanted)
     if places.devices < wanted.devices:
         progress.say(
@@ -95,8 +96,6 @@ def _train(
     lost: set[int] = set()
     ended = False  # by a signal, to this process or to another
     progress.begin(first, experiment.steps)
-    tasks = built.training
-    validate, held_out = validation(built)
     with _signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
@@ -119,49 +118,13 @@ def _train(
             return ended
 
         try:
-            trained = train(
-                built.learner,
-                tasks,
-                steps=experiment.steps,
-                optimizer=built.optimizer,
-                meta_batch=experiment.meta_batch,
-                outer=built.outer,
-                seed=run.seeds,
-                log_every=experiment.log_every,
-                validate=validate,
-                validation_data=held_out,
-                validate_every=experiment.validate_every,
-                patience=experiment.patience,
-                state=state,
-                on_segment=after,
-                agree=distributed.agreed,
-                **places,
-            )
+            trained = built.train(state=state, on_segment=after, agree=distributed.agreed, **places)
         except NotFinite as error:
             raise NotFinite(error.step, error.reason, _last_good(run)) from None
     if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
         run.save(trained.state, log)
     step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
     return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
-
-
-def validation(built: Built) -> tuple[Callable[[TrainState, Any], tuple[TrainState, Any]], Any]:
-    """The compiled validation of an experiment, and the data of its tasks.
-
-    The tasks come from a seed of their own: the same set for every seed that is trained.
-    """
-    experiment = built.experiment
-    ways = experiment.validation_ways
-    tasks = built.problem.tasks(experiment.shots, experiment.queries, "validation", ways)
-    validate = make_validate(
-        built.make(ways) if ways else built.learner,
-        tasks,
-        built.problem.validation,
-        n_tasks=experiment.validation_tasks,
-        inner_steps=inner_steps(experiment),
-        seed=0,
-    )
-    return validate, tasks.data
 
 
 def _lost(run: Run, row: Row) -> set[int]:
@@ -198,10 +161,12 @@ def _signals() -> Iterator[list[int]]:
 
 @contextmanager
 def _boards(run: Run, step: int) -> Iterator[Callable[[Row], None]]:
-    """Writes rows as TensorBoard files, one curve a seed."""
+    """Writes rows as TensorBoard files, one curve per seed."""
     if not distributed.first():
         yield lambda row: None
         return
+    from tensorboardX import SummaryWriter
+
     writers = {
         seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None)
         for seed in run.seeds

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._episode import Batch
-from fewstep._evaluate import light
 from fewstep._learner import Adapted, gradient_learner
 from fewstep._network import flatten, unflatten
 from fewstep._rule import Meta
+from fewstep.compute import light
 from fewstep.rules import maml
 from fewstep.universality._layers import required_products
 from fewstep.universality._network import Signal, run_layers

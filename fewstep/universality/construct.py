@@ -9,10 +9,10 @@ import numpy as np
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError, unknown
-from fewstep._evaluate import light
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
+from fewstep.compute import light
 from fewstep.rules import maml
 from fewstep.universality._network import Apply, make_apply, network
 from fewstep.universality._readout import knots_of, mlp_of, mlp_reader, table_of, table_reader

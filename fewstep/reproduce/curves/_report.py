@@ -6,8 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import page, table
 from fewstep.reports.table_plots import Curve, draw_curve
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
@@ -33,7 +35,7 @@ def write(
     if drawn := [(name, Curve(**told)) for name, some in curves.items() for told in some]:
         parts.append(write_figure(folder / "figures", _adapted(drawn), mark))
     parts.append(made_by(result))
-    write_text(folder / "report.html", page(TITLE, parts))
+    write_text(folder / "report.html", page(TITLE, map(Markup, parts)))
 
 
 def _figure(rows: list[dict[str, Any]]) -> Figure:

@@ -6,8 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import page, table
 from fewstep.reproduce._figure import Figure, style, write_figure
 from fewstep.reproduce._report import made_by
 from fewstep.reproduce.layerwise import _claims
@@ -50,7 +52,7 @@ def write(folder: Path, result: dict[str, Any], mark: str) -> Path:
     drawn = [*_figures(result["rows"]), *_claims.figures(result.get("claims", {}))]
     parts += [write_figure(folder / "figures", figure, mark) for figure in drawn]
     parts.append(made_by(result))
-    write_text(folder / "report.html", page(TITLE, parts))
+    write_text(folder / "report.html", page(TITLE, map(Markup, parts)))
     return folder / "report.html"
 
 

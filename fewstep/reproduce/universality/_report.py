@@ -4,8 +4,10 @@ import html
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import page, table
 from fewstep.reproduce._figure import Figure, write_figure
 from fewstep.reproduce._report import made_by
 
@@ -38,7 +40,7 @@ def write(folder: Path, result: dict[str, Any], figures: list[Figure], mark: str
     parts += [write_figure(folder / "figures", figure, mark) for figure in figures]
     parts += ["<h2>What the proof says, and what was measured</h2>", table(HEAD, table_rows(result["rows"]))]
     parts += [f"<p class=note>{html.escape(result['protocol'])}</p>", made_by(result)]
-    write_text(folder / "report.html", page(TITLE, parts))
+    write_text(folder / "report.html", page(TITLE, map(Markup, parts)))
     return folder / "report.html"
 
 

@@ -1,0 +1,160 @@
+"""From METHOD to a `Method`: a rule or chain of links, an alias, a learner without inner gradient, or a user's own."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+import optax
+
+from fewstep import rules
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError, unknown
+from fewstep._learner import Learner, gradient_learner
+from fewstep._rule import Rule, chain
+from fewstep.experiments._groups import InnerSteps
+from fewstep.experiments._heads import LEARNER_METHODS, narrow
+from fewstep.files import called, object_of
+from fewstep.problems import Problem, from_signature, is_own
+
+ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
+_REPTILE = {
+    "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
+}  # fmt: skip
+_GROUPS = ("fewstep.rules", "fewstep.learners")
+
+
+class Method(NamedTuple):
+    """What METHOD names.
+
+    - `groups` are its options; `network` says whether it uses the kind's network, or only its features, and `loss`
+      whether it minimizes the problem's loss;
+    - `defaults(given)` are defaults that differ for it;
+    - `rule(experiment)` is the rule of its inner steps, for those that have one;
+    - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
+    - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
+    - `steps` says that it learns a task by gradient steps.
+    """
+
+    name: str
+    groups: tuple[type, ...]
+    learner: Callable[..., Learner]
+    rule: Callable[[Any], Rule | None] = lambda experiment: None
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {}
+    tasks: Callable[[Any, Problem], Tasks] = lambda experiment, problem: problem.tasks(
+        experiment.shots, experiment.queries
+    )
+    check: Callable[[str, Problem], None] = lambda tasks, problem: None
+    steps: bool = False
+    network: bool = True
+    loss: bool = True
+    outer: str | None = None
+
+
+def method_of(text: str) -> Method:
+    """The method of a name. Raises `FewstepError` for one that nothing has."""
+    if text in LEARNER_METHODS:
+        return Method(name=text, **LEARNER_METHODS[text])
+    if is_own(text) and "+" not in text and _is_learner(own := object_of("method", text)):
+        return _own_learner(text, own)
+    factories = _factories(text)
+    options = [from_signature(name, factory) for name, factory in factories]
+    _, outer = ALIASES.get(text, (text, None))
+    return Method(
+        text, (InnerSteps, *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
+        steps=True, outer=outer,
+    )  # fmt: skip
+
+
+def _factories(text: str) -> list[tuple[str, Callable[..., Rule]]]:
+    """The factories of `mtnet`, or of names joined by `+`: a rule first or not, then links."""
+    names, factories = text.split("+"), []
+    installed = {entry.name: entry for group in _GROUPS for entry in entry_points(group=group)}
+    for number, written in enumerate(names):
+        name = written if is_own(written) else written.replace("-", "_")
+        known: dict[str, Any] = {**rules.LINKS, **(rules.RULES if number == 0 else {}), **installed}
+        if is_own(name):
+            factories.append((name, object_of("method", name)))
+        elif len(names) == 1 and name in ALIASES:
+            factories.append((name, rules.RULES[ALIASES[name][0]]))
+        elif name in known:
+            factory = known[name]
+            factories.append((name, factory.load() if name in installed else factory))
+        else:
+            more = {**(ALIASES if len(names) == 1 else {}), **LEARNER_METHODS}
+            raise unknown("method" if number == 0 else "link", name, {**known, **more})
+    return factories
+
+
+def _defaults(outer: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Reptile has the settings of its paper, and Adam a step size of its own, without a clip."""
+    usual: dict[str, Any] = {}
+    if "reptile" in (outer, given.get("outer")):
+        usual |= _REPTILE
+    if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
+        usual |= {"inner_lr": 0.01, "inner_clip": 0.0}
+    return usual
+
+
+def own_defaults(method: Method) -> Mapping[str, Any]:
+    """Defaults that a kind's own come before: where a rule's learned rates begin."""
+    if not method.steps or method.name in LEARNER_METHODS:
+        return {}
+    for _, factory in _factories(method.name):
+        start = inspect.signature(factory).parameters.get("start")
+        if start is not None and start.default is not start.empty:
+            return {"inner_lr": start.default}
+    return {}
+
+
+def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: Any) -> Rule:
+    parts: list[Rule] = []
+    for name, factory in factories:
+        takes = inspect.signature(factory).parameters
+        own = {key: experiment.value(key) for key in takes if experiment.has(key)}
+        if "start" in takes:
+            own["start"] = experiment.inner_lr
+        rule = called(f"{name}({', '.join(own)})", partial(factory, **own))
+        if not isinstance(rule, Rule):
+            raise FewstepError(f"{name} returns a {type(rule).__name__}. Let it return a fewstep.Rule.")
+        parts += [part for part in (rule.links or (rule,)) if not part.fixed_step]
+    sets_step_size = any(part.sets_step_size for part in parts)
+    return chain(_step(experiment, 1.0 if sets_step_size else experiment.inner_lr), *parts)
+
+
+def _step(experiment: Any, lr: Any) -> Rule:
+    """How a gradient on a task becomes a step, before masks and rates."""
+    if not isinstance(lr, int | float):
+        raise FewstepError(f"`inner_lr` is {lr}. Only learned rates are drawn between two numbers; give one.")
+    adam = experiment.inner_optimizer == "adam"
+    plain = optax.adam(lr, b1=0.0) if adam else optax.sgd(lr)
+    if experiment.inner_clip > 0:
+        return rules.optimizer(optax.chain(optax.clip_by_global_norm(experiment.inner_clip), plain))
+    return rules.optimizer(plain) if adam else rules.sgd(lr)
+
+
+def _rule_learner(experiment: Any, problem: Problem, rule: Rule, ways: int | None, norm: str | None) -> Learner:
+    """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
+    network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
+    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+
+
+def _is_learner(factory: Any) -> bool:
+    """Whether a user's factory makes a learner: it takes the network first, which that of a rule does not."""
+    return callable(factory) and next(iter(inspect.signature(factory).parameters), "") == "network"
+
+
+def _own_learner(text: str, factory: Callable[..., Learner]) -> Method:
+    """A learner of the user's: `factory(network, loss, **options)`; with an option `inner_steps` it takes such steps."""
+    group = from_signature("Learner", factory)
+
+    def learner(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+        own = {name: experiment.value(name) for name in group.__dataclass_fields__}
+        network = problem.network(ways, norm)
+        made = called(f"{text}(network, loss)", partial(factory, **own), network, problem.loss)
+        if not isinstance(made, Learner):
+            raise FewstepError(f"{text} returns a {type(made).__name__}. Let it return a fewstep.Learner.")
+        return made
+
+    return Method(text, (group,), learner, steps="inner_steps" in group.__dataclass_fields__)

@@ -1,0 +1,71 @@
+"""Options: the fields of frozen dataclasses, or the keyword parameters of a factory, with default, help and bounds."""
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from fewstep._errors import FewstepError
+
+HIDDEN = "hidden from the command line"
+
+
+def option(default: Any, help: str, *, min: float | None = None, hidden: bool = False) -> Any:
+    """A field of a group of options: its default, what it means in one line, and the smallest value it may have.
+
+    `hidden` marks what only the program fills in, such as the classes that a folder had when a run was begun.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "min": min, HIDDEN: hidden})
+
+
+def from_signature(title: str, factory: Callable[..., Any], *, skip: tuple[str, ...] = ()) -> type:
+    """The group of options that the parameters of a factory make: those of a simple type that have a default and are
+    keyword-only, or have a help text in their annotation: `draws: Annotated[int, "How often to draw"] = 1`.
+    """
+    hints = get_type_hints(factory, include_extras=True)
+    fields = []
+    for name, parameter in inspect.signature(factory).parameters.items():
+        kind, *notes = get_args(hints[name]) if get_origin(hints.get(name)) is Annotated else [hints.get(name)]
+        text = next((note for note in notes if isinstance(note, str)), "")
+        optional = parameter.default is not parameter.empty and parameter.default is not None and name not in skip
+        if optional and is_simple(kind) and (text or parameter.kind is parameter.KEYWORD_ONLY):
+            fields.append((name, kind, option(parameter.default, text)))
+    return dataclasses.make_dataclass(title, fields, frozen=True)
+
+
+def is_simple(kind: Any) -> bool:
+    """Whether a value of this type can be read from a command line and kept as JSON."""
+    if get_origin(kind) is tuple:
+        return all(part is ... or is_simple(part) for part in get_args(kind))
+    return kind in (bool, int, float, str) or get_origin(kind) is Literal
+
+
+def fill(group: type, values: Mapping[str, Any]) -> Any:
+    """A group with those of the values that are its own, each checked."""
+    fields = {field.name: field for field in dataclasses.fields(group)}
+    hints = get_type_hints(group)
+    own = {name: _fitted(fields[name], hints[name], value) for name, value in values.items() if name in fields}
+    return group(**own)
+
+
+def _fitted(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
+    """A value as its option keeps it: lists from a file as tuples, and no number out of bounds."""
+    value = _tuples(value)
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        known = ", ".join(map(str, get_args(kind)))
+        raise FewstepError(f"`{field.name}` is {value!r}. Known: {known}.")
+    lowest = field.metadata.get("min")
+    numbers = [entry for entry in (value if isinstance(value, tuple) else (value,)) if isinstance(entry, int | float)]
+    for number in numbers if lowest is not None else ():
+        if isinstance(lowest, float) and not lowest <= number < math.inf:
+            raise FewstepError(f"`{field.name}` is {number}. It must be finite and not negative, such as 0.01.")
+        if number < lowest:
+            raise FewstepError(f"`{field.name}` is {value}. It must be at least {lowest}.")
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(entry) for name, entry in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

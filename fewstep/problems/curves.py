@@ -1,0 +1,106 @@
+"""Curves: points of a function that is drawn anew for every task. Your own task distributions are of this kind too."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from markupsafe import Markup
+
+from fewstep._episode import Batch, Tasks
+from fewstep._errors import FewstepError
+from fewstep._train import UNSEEN
+from fewstep.files import called, function_of
+from fewstep.problems._drawing import draw_tasks
+from fewstep.problems._kind import Kind, Problem, Sketch
+from fewstep.problems._options import from_signature
+from fewstep.problems._own import is_own
+from fewstep.problems._points import Perceptron, PointSizes, points_problem, read_points, write_points
+from fewstep.tasks import TASKS
+
+_CURVE = 200  # points of a curve that is drawn
+_RANGES = 256  # tasks that show where curves lie
+
+
+def _factory(tasks: str) -> Callable[..., Tasks]:
+    return function_of("tasks", tasks, "(shots, queries)") if is_own(tasks) else TASKS[tasks]
+
+
+def _options(tasks: str) -> type:
+    own = from_signature("Curves", _factory(tasks))
+    fields = [(field.name, field.type, field) for field in (*dataclasses.fields(PointSizes), *dataclasses.fields(own))]
+    return dataclasses.make_dataclass("Curves", fields, frozen=True)
+
+
+def _problem(tasks: str, options: Any, network: Any) -> Problem:
+    factory = _factory(tasks)
+    sizes = {field.name for field in dataclasses.fields(PointSizes)}
+    own = {name: value for name, value in dataclasses.asdict(options).items() if name not in sizes}
+    splits = "split" in inspect.signature(factory).parameters
+
+    def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
+        if ways is not None:
+            raise FewstepError(f"`ways` does not apply: {tasks} has no classes. Leave it out.")
+        made = called(f"{tasks}({shots}, {queries})", partial(factory, **own, **({"split": split} if splits else {})),
+                      shots, queries)  # fmt: skip
+        if not isinstance(made, Tasks):
+            raise FewstepError(f"{tasks} returns a {type(made).__name__}. Let it return fewstep.Tasks(data, sample).")
+        return made
+
+    return points_problem(make, network)
+
+
+def draw_curves(problem: Problem, sketches: list[Sketch]) -> list[Markup]:
+    """Unseen tasks before and after adaptation."""
+    return draw_tasks(problem, sketches, UNSEEN)
+
+
+def _describe(problem: Problem) -> dict[str, Any]:
+    """Where curves lie, in x and y, if x is one number."""
+    tasks = problem.tasks(1, 32)
+    if problem.x != (1,) or not _has_range(tasks):
+        return {}
+
+    @jax.jit
+    def values(key: jax.Array) -> jax.Array:
+        return jax.vmap(lambda key: tasks.sample(tasks.data, key).query.y)(jax.random.split(key, _RANGES))
+
+    y = np.asarray(values(jax.random.key(0)))
+    return {"x_range": np.asarray(tasks.data["x_range"]).tolist(), "y_range": [float(y.min()), float(y.max())]}
+
+
+def _has_range(tasks: Tasks) -> bool:
+    return isinstance(tasks.data, Mapping) and "x_range" in tasks.data
+
+
+def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
+    """A function that draws a curve by a seed: points to learn from, and the curve itself."""
+    tasks = problem.tasks(shots, 1)
+    if problem.x != (1,) or not _has_range(tasks):
+        raise FewstepError("The model's x has more than one number, so a task is not a curve that can be drawn.")
+    low, high = np.asarray(tasks.data["x_range"]).tolist()
+    x = np.linspace(low, high, _CURVE)
+
+    @jax.jit
+    def draw(seed: jax.Array) -> tuple[Batch, jax.Array]:
+        key = jax.random.key(seed)
+        # One key gives one curve. Drawn from a range that is a single place, its only query point lies just there.
+        at = lambda place: tasks.sample(tasks.data | {"x_range": jnp.stack([place, place])}, key).query.y[0, 0]
+        return tasks.sample(tasks.data, key).support, jax.vmap(at)(jnp.asarray(x, jnp.float32))
+
+    def example(seed: int) -> dict[str, Any]:
+        support, y = draw(jnp.asarray(seed))
+        points = {"x": np.asarray(support.x).tolist(), "y": np.asarray(support.y).tolist()}
+        return {"support": points, "curve": {"x": x.tolist(), "y": np.asarray(y).tolist()}}
+
+    return example
+
+
+CURVES = Kind(
+    "curve", tuple(TASKS), _problem, _options, lambda tasks: Perceptron, lambda tasks, method, given: {}, read_points,
+    write_points, draw_curves, example=_example, describe=_describe,
+)  # fmt: skip

@@ -1,0 +1,214 @@
+"""Images: tasks of a few classes each, drawn from a data set, a folder or a zip."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fewstep import data, losses, networks
+from fewstep._episode import Batch, Tasks
+from fewstep._errors import FewstepError
+from fewstep._network import Network
+from fewstep.learners import OF_CLASSES
+from fewstep.problems._episodes import draw_episodes, write_png
+from fewstep.problems._kind import Answer, Given, Kind, Part, Problem
+from fewstep.problems._nearest import nearest_means
+from fewstep.problems._options import option
+from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
+from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
+
+_FOLDER = "folder:"
+_OWN_SIZES = {"omniglot": 105}
+_SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
+_DARK_ON_LIGHT = ("omniglot",)
+_EXAMPLES = 1  # images of each class to recognize in a random task
+_SHOTS = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Images:
+    """The options of tasks made of images."""
+
+    shots: int = option(1, "Images of each class that are learned from.", min=1)
+    queries: int = option(5, "Images of each class that a task is evaluated on.", min=1)
+    ways: int = option(5, "Classes of a task.", min=2)
+    validation_ways: int = option(5, "Classes of a validation task.", min=2)
+    image_size: int = option(32, "Height and width that images are resized to.", min=1)
+    rotate: Literal["none", "episode", "classes"] = option(
+        "none", "Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each."
+    )
+    shear: float = option(0.0, "Shear images: 1 moves the upper edge by half a height.")
+    zoom: float = option(1.0, "Scale what is in the images: below 1 it is smaller.")
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedImages(Images):
+    """The options of a data set by name."""
+
+    split: str = option("", "Which of the named splits into training, validation and test classes.")
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderImages(Images):
+    """The options of a folder or zip with one folder per class."""
+
+    color: Literal["gray", "rgb"] = option("rgb", "Channels of the images.")
+    split_seed: int = option(0, "Seed of the split of the classes, 64 : 16 : 20 of a hundred.", min=0)
+    skip_bad: bool = option(False, "Leave out images that are damaged, and list them, instead of stopping.")
+    classes: dict[str, tuple[str, ...]] = option({}, "The classes of each split, as drawn for the run.", hidden=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Conv4:
+    """The options of the convolutional network and its loss."""
+
+    network: str = option("conv4", NETWORK_HELP)
+    loss: str = option(USUAL, LOSS_HELP)
+    filters: int = option(64, "Filters of each of the convolutions.", min=1)
+    blocks: int = option(4, "Blocks of the network, each halving the image.", min=1)
+    down: Literal["stride", "pool"] = option("pool", "How a block halves the image.")
+    head: Literal["average", "flatten"] = option("flatten", "What the last layer sees: the mean of the map, or all.")
+    norm: Literal["transductive", "support", "layer", "group"] = option(
+        "transductive", "Whose statistics normalize: each batch's own, so the query set's too (transductive, as in the "
+        "papers); the support set's; or each image's, over all units (layer) or in groups (group).",
+    )  # fmt: skip
+    norm_scale: bool = option(False, "Learn a scale beside the shift of each normalization.")
+    adapt_norm: bool = option(False, "Adapt shift and scale of the normalizations to a task too.")
+    init: Literal["he", "paper"] = option(
+        "he", "First weights: He initialization with a small last layer, or small as in the MT-net code."
+    )
+
+
+def _is_folder(tasks: str) -> bool:
+    return tasks.startswith(_FOLDER)
+
+
+def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    usual: dict[str, Any] = {
+        "validation_ways": given.get("ways", Images.ways),
+        "steps": 40_000, "meta_batch": 16, "validation_tasks": 200, "inner_lr": 0.4, "outer_lr": 2e-3,
+        "schedule": "cosine", "image_size": _SIZES.get(tasks, 32),
+    }  # fmt: skip
+    if tasks == "omniglot":
+        usual |= {
+            "meta_batch": 32, "queries": 1, "inner_lr": 2.0, "rotate": "episode", "down": "stride", "head": "average",
+            "split": "vinyals",
+        }  # fmt: skip
+    return usual | ({"meta_batch": 2} if method in OF_CLASSES else {})
+
+
+def _pin(tasks: str, options: Any, begun: Any) -> Any:
+    if not _is_folder(tasks) or options.classes:
+        return options
+    classes = begun.classes if begun is not None else data.pin(tasks, options.split_seed, options.ways)
+    return dataclasses.replace(options, classes=classes)
+
+
+def _problem(tasks: str, options: Any, network: Any) -> Problem:
+    invert = tasks in _DARK_ON_LIGHT
+    channels = 1 if invert or getattr(options, "color", "rgb") == "gray" else 3
+    image, load = (options.image_size, options.image_size, channels), partial(_load, tasks, options)
+    turned = 4 if options.rotate == "classes" else 1
+
+    def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
+        return images(load(split), shots, queries, ways=ways or options.ways, rotate=options.rotate, invert=invert)
+
+    def count() -> int:
+        return turned * data.count(tasks, getattr(options, "split", None) or None, getattr(options, "classes", None))
+
+    norm = getattr(network, "norm", "transductive")
+    other = {"transductive": ("support",), "support": ("transductive",)}.get(norm, ())
+    return Problem(
+        make, partial(_network, network, image, options.ways), find_loss(network.loss, options.ways, classes=True),
+        losses.accuracy, "accuracy", losses.error_rate, image, options.ways, classes=True, ways=options.ways,
+        norms=(norm, *other), splits=True, digits=4, n_classes=count,
+        all_classes=lambda: all_classes(load("train"), rotate=options.rotate, invert=invert),
+        details=(tasks, invert),
+    )  # fmt: skip
+
+
+def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
+    """The images of a split; those to be warped in their own size first, where it is known."""
+    which: dict[str, Any] = (
+        {"color": options.color, "classes": options.classes, "skip_bad": options.skip_bad}
+        if _is_folder(tasks) else {"named": options.split or None}
+    )  # fmt: skip
+    plain, size = options.shear == 0 and options.zoom == 1, options.image_size
+    try:
+        whole = data.load(tasks, split, size=size if plain else _OWN_SIZES.get(tasks, size), **which)
+    except data.UnreadableImage as error:
+        if not _is_folder(tasks):
+            raise
+        raise FewstepError(f"{error} To leave out every image that cannot be read: `skip_bad=True`") from None
+    return whole if plain else data.warped(whole, size, shear=options.shear, zoom=options.zoom)
+
+
+def _network(
+    options: Any, image: tuple[int, int, int], ways: int, outputs: int | None = None, norm: str | None = None
+) -> Network:
+    if callable(options.network) or is_own(options.network):
+        return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
+    if options.network != "conv4":
+        raise FewstepError(f"`network` is {options.network!r}. Known for images: conv4, or FILE.py:FUNCTION.")
+    return networks.conv4(
+        image, outputs, filters=options.filters, blocks=options.blocks, pool=options.down == "pool",
+        average=options.head == "average", norm=norm or options.norm, scale=options.norm_scale,
+        adapt_norm=options.adapt_norm, start=options.init,
+    )  # fmt: skip
+
+
+def _read(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
+    assert isinstance(source, Path)
+    _, invert = problem.details
+    if part == "query":
+        pictures = read_query_images(source, problem.x, invert)
+        return Given(pictures.x, np.zeros(0), rows={"image": pictures.names})
+    pictures = read_support_images(source, problem.x, invert)
+    labels = tuple(dict.fromkeys(pictures.names))
+    return Given(pictures.x, np.asarray([labels.index(name) for name in pictures.names], np.int32), labels)
+
+
+def _write(problem: Problem, query: Given, answer: Answer) -> dict[str, list[Any]]:
+    chosen = [query.labels[number] for number in answer.mean.argmax(1)]
+    shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(query.labels)}
+    return {"prediction": chosen, **shares}
+
+
+def _split(tasks: str) -> str | None:
+    """The images to draw from: those on this machine, else those that come with the package; a client's request is not
+    a reason to download."""
+    here = Path(tasks.removeprefix(_FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None
+    return "test" if here else "sample" if tasks in data.SAMPLES else None
+
+
+def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
+    """A function that draws an episode of test classes by a seed, with at most so many shots."""
+    tasks, invert = problem.details
+    if (split := _split(tasks)) is None:
+        raise FileNotFoundError(tasks)
+    arrays = problem.tasks(1, _EXAMPLES, split).data
+    fit = int(np.asarray(arrays["counts"]).min()) - _EXAMPLES
+    most = max(1, min(fit, shots, _SHOTS))
+    sample = problem.tasks(most, _EXAMPLES, split).sample
+    draw = jax.jit(lambda arrays, seed: sample(arrays, jax.random.key(seed)))
+
+    def points(batch: Batch) -> dict[str, Any]:
+        labels = [chr(ord("A") + n) if n < 26 else str(n + 1) for n in np.asarray(batch.y).tolist()]
+        return {"images": [write_png(x, invert=invert) for x in np.asarray(batch.x)], "labels": labels}
+
+    def example(seed: int) -> dict[str, Any]:
+        episode = draw(arrays, jnp.asarray(seed))
+        return {"support": points(episode.support), "query": points(episode.query), "shots": most}
+
+    return example
+
+
+IMAGES_KIND = Kind(
+    "images", (*IMAGES, _FOLDER), _problem, lambda tasks: FolderImages if _is_folder(tasks) else NamedImages,
+    lambda tasks: Conv4, _defaults, _read, _write, draw_episodes, pin=_pin, features=True, heavy=True, baselines=nearest_means, example=_example,
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""A run, or a model that comes with the package, as a `Model`."""
+
+import difflib
+from pathlib import Path
+from typing import Literal
+
+from fewstep._errors import FewstepError
+from fewstep.experiments import build
+from fewstep.files import is_locked, read_json, write_json
+from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
+from fewstep.runs.run import Run, open_run
+
+Which = Literal["last", "best"]
+Draw = Literal["sample", "expected", "threshold"]
+_CALIBRATION = "calibration.json"
+
+
+def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = None) -> Model:
+    """Loads a run with the parameters that it keeps, or with its `last` or its `best` on the validation tasks.
+
+    **Arguments:** the run's folder, or the name of a model that comes with the package; `draw` replaces the way masks
+    are drawn (`sample`, `expected`, `threshold`).
+
+    Example::
+
+        model = load("runs/x")
+        prediction = adapt(model, support).answer(query_x).mean
+    """
+    if not Path(path).exists():
+        if str(path) in pretrained():
+            return load_pretrained(str(path))
+        if close := difflib.get_close_matches(str(path), pretrained()):
+            raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
+    run = open_run(Path(path))
+    # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
+    built = build(run.experiment.replace(draw=draw) if draw else run.experiment)
+    state, notes = run.state(built)
+    if state is None:
+        raise FewstepError(_without_checkpoint(run, notes))
+    usual = draw is None and which in (None, run.experiment.keep)
+    known = read_json(run.path / _CALIBRATION) if usual else None
+    return Model(
+        built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(known) if known else None,
+        tuple(run.history()), tuple(notes),
+    )  # fmt: skip
+
+
+def calibrate_run(path: Path) -> bool:
+    """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
+    model = load(path)
+    if model.problem.held_out is None:
+        return False
+    calibration, _ = calibrate_model(model, model.problem.held_out("validation"))
+    if calibration is not None:
+        write_json(path / _CALIBRATION, calibration.to_dict())
+    return True
+
+
+def _without_checkpoint(run: Run, notes: list[str]) -> str:
+    again = f"fewstep train {run.experiment.method} {run.experiment.tasks} ... --run {run.path}"
+    if notes:
+        return f"{run.path} holds no whole checkpoint. {' '.join(notes)} Train it anew: {again} --overwrite"
+    if is_locked(run.path):
+        return (
+            f"{run.path} has no checkpoint yet: a process is training it now, and saves the first one some seconds "
+            "after compiling. Wait for it, and run this command again."
+        )
+    return (
+        f"{run.path} has no checkpoint: its training ended before the first one was saved. Run the command that began "
+        f"it again: {again}"
+    )

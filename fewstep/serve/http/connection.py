@@ -1,0 +1,117 @@
+"""One connection: bounds what a client may send before its request is known, which is before any token is checked.
+
+The parser (httptools) buffers everything until a header, a line or a trailer ends, and has no limit of its own. So it
+is fed only so many bytes without an end of something.
+"""
+
+import http
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fewstep.serve.errors import Refusal
+from fewstep.serve.http.asgi import error_body
+from fewstep.serve.http.clients import client_of
+
+if TYPE_CHECKING:
+    from fewstep.serve.http.app import Service
+
+_HEAD = 1 << 16  # bytes of a request's line and headers, together; also of the trailers of a body
+_PIPELINE = 16  # requests that wait on a connection behind the one that is being answered
+
+
+class _Closing(Exception):
+    """Ends the parser's work on a connection that is being closed."""
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection, bounded: in bytes without an end, in requests one behind the other, and in number."""
+
+    def __init__(self, config: Any, *args: Any, **kwargs: Any):
+        super().__init__(config, *args, **kwargs)
+        self._service: Service = config.app
+        self._name, self._room, self.url = "", _HEAD, b""
+        self._unanswered: deque[Any] = deque()
+
+    def connection_made(self, transport: Any) -> None:
+        """Accepts a connection, or refuses it where its client has too many."""
+        super().connection_made(transport)
+        self._name = client_of(self.client)
+        refusal = self._service.connections.enter(self._name)
+        if refusal is not None:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets a connection. uvicorn itself notifies only the last of several requests."""
+        self._service.connections.leave(self._name)
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feeds the parser as many bytes as there is room for; whatever ends meanwhile makes room again."""
+        if len(data) < self._room:  # as it is nearly always
+            self._room -= len(data)
+            super().data_received(data)
+            return
+        while data and not self.transport.is_closing():
+            room = self._room
+            piece, data = data[:room], data[room:]
+            self._room = room - len(piece)
+            super().data_received(piece)
+            if not self._room and not self.transport.is_closing():
+                self._refuse(_too_long_line() if len(self.url) > _HEAD // 2 else _too_long_head())
+
+    def on_headers_complete(self) -> None:
+        """A head has ended."""
+        self._room = _HEAD
+        if len(self._unanswered) > _PIPELINE:
+            self._refuse(_too_many_behind())
+            raise _Closing
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_response_complete(self) -> None:
+        """The first of the requests is answered."""
+        self._unanswered.popleft()
+        super().on_response_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of a body has come; how much it may be is up to the route."""
+        self._room = _HEAD
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is not HTTP."""
+        if not self.transport.is_closing():
+            self._refuse(Refusal(400, "bad_http", f"{msg} Send HTTP/1.1."))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Writes the refusal, unless an answer is half written already, and closes."""
+        self._service.note_refusal(self.client, refusal)
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = error_body(refusal)
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)),
+                       (b"connection", b"close"), *refusal.headers]  # fmt: skip
+            line = f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}\r\n".encode()
+            self.transport.write(line + b"".join(b"%s: %s\r\n" % pair for pair in headers) + b"\r\n" + body)
+        self.transport.close()
+
+
+def _too_long_head() -> Refusal:
+    return Refusal(
+        431, "head_too_large", f"The headers of the request exceed {_HEAD} bytes. Send fewer or shorter ones."
+    )
+
+
+def _too_long_line() -> Refusal:
+    return Refusal(
+        414, "line_too_long", f"The address of the request exceeds {_HEAD // 2} bytes. Send data in the body."
+    )
+
+
+def _too_many_behind() -> Refusal:
+    message = f"More than {_PIPELINE} requests are pipelined on this connection. Wait for answers before you send more."
+    return Refusal(429, "too_many_pipelined", message, [(b"retry-after", b"1")])

@@ -1,0 +1,105 @@
+"""The view of trainings: the runs of a folder, and their logs as they grow."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from fewstep._errors import FewstepError
+from fewstep.files import LOCK
+from fewstep.runs import checkpoint, open_run
+from fewstep.runs.run import Run
+from fewstep.serve.errors import not_found
+
+_LOCKS = Path("/proc/locks")
+_FRESH = 30.0  # seconds since a training has written that still count as training, where locks cannot be seen
+_TAIL = 4096  # bytes: enough for the last row
+_MAX_RUNS = 1000
+
+
+def list_runs(folder: Path | None) -> list[dict[str, Any]]:
+    """The runs of a folder, by name."""
+    locks = _locks()
+    return [_summary(run, locks) for run in _runs(folder).values()]
+
+
+def read_log(folder: Path | None, name: str, after: int) -> dict[str, Any]:
+    """The rows of a run's log after a step."""
+    run = _runs(folder, name).get(name)
+    if run is None:
+        raise not_found(
+            "unknown_run", f"There is no run {name[:80]!r} in the folder that is served. GET /v1/runs lists them."
+        )
+    rows = [row for row in run.log() if int(row[0]) > after]
+    return {"name": name, "rows": [_row(row) for row in rows]}
+
+
+def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
+    """Runs by their folder's name. A name is looked up among these, and never made into a path."""
+    runs: dict[str, Run] = {}
+    if folder is None or not folder.is_dir():
+        return runs
+    for path in sorted(folder.iterdir())[:_MAX_RUNS]:
+        if (only is None or path.name == only) and (path / "config.json").is_file():
+            try:
+                runs[path.name] = open_run(path)
+            except FewstepError:  # a run of another version: not ours to show
+                continue
+    return runs
+
+
+def _summary(run: Run, locks: set[int] | None) -> dict[str, Any]:
+    experiment = run.experiment
+    step = max([_last_step(run.metrics), *checkpoint.steps(run.checkpoints)])
+    classes = experiment.has_images or bool(experiment.schema and experiment.schema["target"]["categories"])
+    metric = "error rate" if classes else "mse"
+    return {
+        "name": run.path.name, "rule": experiment.method, "tasks": experiment.tasks.partition(":")[0], "step": step,
+        "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, locks), "metric": metric,
+    }  # fmt: skip
+
+
+def _is_training(run: Run, locks: set[int] | None) -> bool:
+    """Whether a process holds the run, however seldom it writes; or, where that is not visible, has written lately."""
+    try:
+        if locks is not None:
+            return (run.path / LOCK).stat().st_ino in locks
+        return time.time() - run.metrics.stat().st_mtime < _FRESH
+    except OSError:
+        return False
+
+
+def _locks() -> set[int] | None:
+    """The inodes of the locked files; None where the system does not list them. They are read there, because to try a
+    lock would take it for a moment, in which a training that starts would be refused."""
+    try:
+        lines = [line.split() for line in _LOCKS.read_text().splitlines()]
+    except OSError:
+        return None
+    return {int(words[5].rpartition(":")[2]) for words in lines if words[1:2] == ["FLOCK"] and len(words) == 8}
+
+
+def _last_step(metrics: Path) -> int:
+    """The step of the last whole row, read from the end: a list of runs must not read all logs."""
+    try:
+        with metrics.open("rb") as file:
+            file.seek(max(0, metrics.stat().st_size - _TAIL))
+            rows = list(csv.reader(io.StringIO(file.read().decode(errors="replace"))))
+    except OSError:
+        return 0
+    steps = [int(row[0]) for row in rows if len(row) == 5 and row[0].isdigit()]
+    return steps[-1] if steps else 0
+
+
+def _row(row: list[str]) -> dict[str, Any]:
+    return {"step": int(row[0]), "seed": int(row[1]), "loss": _number(row[2]), "validation": _number(row[4])}
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, int | float) and abs(value) < float("inf") else None
