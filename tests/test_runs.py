@@ -101,7 +101,7 @@ def test_a_flipped_bit_is_found_named_and_the_one_before_used(finished, tmp_path
     for limit in (10, 24):
         run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=limit))
         train_run(run)
-    assert checkpoints.steps(run.checkpoints) == [10, 24]
+    assert checkpoints.checkpoint_steps(run.checkpoints) == [10, 24]
     name = corrupt(run, 24)
     state, messages = run.state(run.build())
     assert int(state.step) == 10
@@ -146,7 +146,7 @@ def test_another_experiment_is_never_overwritten_silently(finished):
 def test_overwrite_replaces_a_run_and_nothing_else(tmp_path):
     train_run(create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2)))
     run = create_run(tmp_path / "y", dataclasses.replace(SMALL, steps=2, shots=3), overwrite=True)
-    assert checkpoints.steps(run.checkpoints) == []
+    assert checkpoints.checkpoint_steps(run.checkpoints) == []
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
@@ -161,7 +161,7 @@ def test_a_run_whose_configuration_is_damaged_can_be_replaced(tmp_path):
     (run.path / "config.json").write_text('{"fewstep": ')
     with pytest.raises(FewstepError, match=r"config.json is damaged.*`overwrite=True`"):
         open_run(run.path)
-    assert checkpoints.steps(create_run(run.path, SMALL, overwrite=True).checkpoints) == []
+    assert checkpoints.checkpoint_steps(create_run(run.path, SMALL, overwrite=True).checkpoints) == []
     assert open_run(run.path).experiment == SMALL
 
 
@@ -196,7 +196,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, timeout=120)
     assert "Cannot write the checkpoint of step 9" in done.stdout
     assert "Earlier checkpoints are untouched" in done.stdout
-    assert checkpoints.steps(run.checkpoints) == [4]
+    assert checkpoints.checkpoint_steps(run.checkpoints) == [4]
     assert_equal(state_of(run), kept)
     assert (run.path / "config.json").read_text() == config
 
@@ -205,7 +205,7 @@ def test_a_full_disk_is_said_before_writing_begins(finished, monkeypatch):
     monkeypatch.setattr(checkpoints, "_MARGIN", 10**18)  # no disk has that much room
     with pytest.raises(FewstepError, match=r"Cannot write the checkpoint of step 99 .* No space left on device"):
         checkpoints.save(finished.checkpoints, 99, state_of(finished), {})
-    assert 99 not in checkpoints.steps(finished.checkpoints)
+    assert 99 not in checkpoints.checkpoint_steps(finished.checkpoints)
 
 
 @pytest.mark.parametrize("where", ["file/run", "file"])

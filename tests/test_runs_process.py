@@ -48,7 +48,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
     trainer = fewstep("train", "maml", "sinusoid", *SIZES, "--steps", 10**7, "--run", path, "--save-every", "0.2")
     try:
         deadline = time.monotonic() + 120
-        while not checkpoints.steps(path / "checkpoints") and time.monotonic() < deadline:
+        while not checkpoints.checkpoint_steps(path / "checkpoints") and time.monotonic() < deadline:
             time.sleep(0.05)
         config = (path / "config.json").read_text()
         for others in (["--steps", 10**7, "--seed", 5, "--overwrite"], ["--steps", 99]):
@@ -61,7 +61,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
         trainer.send_signal(signal.SIGINT)
         said = trainer.communicate(timeout=120)[1]
     assert trainer.returncode == 130, said
-    assert load(path).step == checkpoints.steps(path / "checkpoints")[-1]  # still the first one's, and whole
+    assert load(path).step == checkpoints.checkpoint_steps(path / "checkpoints")[-1]  # still the first one's, and whole
 
 
 def test_a_run_that_was_replaced_meanwhile_is_not_trained(tmp_path):

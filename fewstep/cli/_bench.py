@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fewstep import bench
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
 
 _PEERS = Path(".venv-bench/bin/python")
 

@@ -10,7 +10,8 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
+from fewstep.files import cache
 
 _WHAT = "list: what there is; get: download and check; check: compare checksums; path: where is looked."
 
@@ -92,7 +93,7 @@ class Data:
     def _path(self) -> int:
         folders = [str(folder) for folder in data.folders()]
         if self.json:
-            _show.as_json({"folders": folders, "cache": str(data.cache())})
+            _show.as_json({"folders": folders, "cache": str(cache())})
         else:
             print("\n".join(folders))
         return 0

@@ -12,7 +12,7 @@ import tyro
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
 from fewstep.files import write_json, writing
 from fewstep.machine.meter import time_left
 from fewstep.runs.run import holds_something

@@ -7,38 +7,25 @@ from typing import Any
 
 from fewstep import _interrupt
 from fewstep._errors import FewstepError
-from fewstep.cli import (
-    _adapt,
-    _bench,
-    _data,
-    _eval,
-    _export,
-    _inspect,
-    _launch,
-    _layerwise,
-    _play,
-    _reproduce,
-    _serve,
-    _show,
-    _train,
-)
+from fewstep.cli import _show
 from fewstep.cli._parse import parse
 from fewstep.machine.compilation import keep_compiled
-from fewstep.runs.run import version
+from fewstep.runs import version
 
-COMMANDS: dict[str, Any] = {
-    "train": _train.Train,
-    "eval": _eval.Eval,
-    "adapt": _adapt.Adapt,
-    "inspect": _inspect.Inspect,
-    "export": _export.Export,
-    "reproduce": _reproduce.Reproduce,
-    "bench": _bench.Bench,
-    "data": _data.Data,
-    "layerwise": _layerwise.Layerwise,
-    "launch": _launch.Launch,
-    "serve": _serve.Serve,
-    "play": _play.Play,
+# Where each command is; it is imported when it is named.
+COMMANDS: dict[str, str] = {
+    "train": "_train:train_command",
+    "eval": "_eval:eval_command",
+    "adapt": "_adapt:Adapt",
+    "inspect": "_inspect:Inspect",
+    "export": "_export:Export",
+    "reproduce": "_reproduce:Reproduce",
+    "bench": "_bench:Bench",
+    "data": "_data:Data",
+    "layerwise": "_layerwise:Layerwise",
+    "launch": "_launch:Launch",
+    "serve": "_serve:Serve",
+    "play": "_play:Play",
 }
 
 
@@ -50,7 +37,6 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     try:
         _interrupt.release()  # from here on Ctrl-C is ours to answer
-        _train.check_target(words)
         return parse(COMMANDS, words)()
     except FewstepError as error:
         _show.error(str(error))

@@ -7,6 +7,8 @@ positional, and names the latter by our field.
 import contextlib
 import dataclasses
 import difflib
+import importlib
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli._launch import with_separator
-from fewstep.experiments.experiment import flag, unchecked
+from fewstep.experiments import flag, option_names
 from fewstep.files import writing
 
 _ABOUT = (
@@ -27,6 +29,7 @@ _ABOUT = (
 _PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
 _SHELLS = ("bash", "zsh", "fish")
 _VALUES = ConstructorRegistry()
+_STUB = dataclasses.make_dataclass("Stub", [])  # of a command that is not the one in question
 _NUMBERS: dict[Any, tuple[str, str]] = {
     int: ("INT", "a whole number, such as 5"),
     float: ("FLOAT", "a number, such as 0.01"),
@@ -36,17 +39,33 @@ _NUMBERS: dict[Any, tuple[str, str]] = {
 def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int]:
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
+    commands = _fit(commands, words)
     completion = words[:1] and words[0].replace("_", "-") in (_PRINT, _WRITE)
     if completion:
         _check_completion(words)
     elif words[:1] not in (["-h"], ["--help"]):
         _check_names(commands, words)
     target = Path(words[2]) if completion and len(words) > 2 else None
-    with unchecked(), writing(target) if target else contextlib.nullcontext():
+    with writing(target) if target else contextlib.nullcontext():
         return tyro.extras.subcommand_cli_from_dict(
             dict(commands), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
             registry=_VALUES,
         )  # fmt: skip
+
+
+def _fit(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]:
+    """The commands, each with the options that apply to the rest of the words; those that are left out of a command
+    line have their general form."""
+    named = words[0] if words and words[0] in commands else None
+    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, ("--help",))
+            for name, place in commands.items()}  # fmt: skip
+
+
+def _load(place: str, words: Sequence[str]) -> type:
+    """The command at a place, such as `_train:train_command`: a class, or a function that makes it for the words."""
+    module, _, name = place.partition(":")
+    command = getattr(importlib.import_module(f"fewstep.cli.{module}"), name)
+    return command if isinstance(command, type) else command(words)
 
 
 def _check_completion(words: Sequence[str]) -> None:
@@ -69,6 +88,12 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
     for word in rest[: rest.index("--")] if "--" in rest else rest:
         given = word.partition("=")[0].replace("_", "-")
         if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
+            if given.lstrip("-").replace("-", "_") in option_names():
+                what = " ".join([name, *itertools.takewhile(lambda word: not word.startswith("-"), rest)])
+                raise FewstepError(
+                    f"{given} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
+                    f"fewstep {what} --help"
+                )
             near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
             raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._progress import show_progress
 from fewstep.experiments import Experiment
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.models.shipped import shipped
-from fewstep.runs import checkpoint, create_run, open_run, train_run
-from fewstep.runs.run import Run
+from fewstep.models import pretrained
+from fewstep.runs import Run, checkpoint_steps, create_run, open_run, train_run
 
 METHODS = ("maml", "tnet", "mtnet")
 STEPS, QUICK = 4000, 400
@@ -58,11 +57,11 @@ class Play:
         if not self._train():
             _show.say("Stopped. Run the same command to go on.")
             return 130
-        served = [run.path for run in _runs_in(self.runs) if checkpoint.steps(run.checkpoints)]
+        served = [run.path for run in _runs_in(self.runs) if checkpoint_steps(run.checkpoints)]
         if len(served) > _MOST:
             served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MOST:]
             _show.say(f"{self.runs} holds more than {_MOST} runs; the newest {_MOST} are loaded.")
-        code = run_server([*served, *(name for name in shipped() if name == _CHARACTERS)], self)
+        code = run_server([*served, *(name for name in pretrained() if name == _CHARACTERS)], self)
         _show.say("Stopped.")
         return code
 

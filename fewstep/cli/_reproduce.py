@@ -9,12 +9,12 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_grid
 from fewstep.cli._reproduce_curves import run_curves
 from fewstep.cli._reproduce_layerwise import run_layerwise
 from fewstep.cli._reproduce_universality import run_universality
-from fewstep.experiments.experiment import NO_HINT
 from fewstep.reproduce import (
     HEAD,
     STUDIES,

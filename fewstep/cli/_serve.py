@@ -10,7 +10,7 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
 
 _TOKEN = "FEWSTEP_TOKEN"
 

@@ -1,13 +1,11 @@
 """What a person sees: messages on stderr, results on stdout."""
 
-import dataclasses
 import json
 import re
 import shutil
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fewstep import data
-from fewstep.experiments.experiment import Experiment, flag
+from fewstep.experiments import flag, option_names
 from fewstep.files import finite
 from fewstep.machine.meter import time_left
+from fewstep.problems import ScoreRow
 
 _SECONDS = 2.0
-_NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop", "overwrite")
+_NAMES = (*option_names(), "n_tasks", "drop", "overwrite", "out", "format")
 _QUOTES = "'\""
 _ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
 _WIDE = 1000  # columns
@@ -94,31 +93,26 @@ def _number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.4f}"
 
 
-def _entry(key: str, name: str, row: dict[str, Any]) -> str:
-    return _number(row.get(key))
-
-
-def scores_table(judged: dict[str, list[dict[str, Any]]]) -> None:
+def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
-    rows = [(name, row) for name, some in judged.items() for row in some]
-    metric = rows[0][1]["metric"]
-    columns: dict[str, Callable[[str, dict[str, Any]], Any]] = {
-        **({"model": lambda name, row: name} if len(judged) > 1 else {}),
-        **({"ways": lambda name, row: row["ways"]} if "ways" in rows[0][1] else {}),
-        "shots": lambda name, row: row["shots"],
-        **({"statistics": lambda name, row: _STATISTICS.get(row.get("norm", ""), "")} if "norm" in rows[0][1] else {}),
-        "inner steps": lambda name, row: "" if row["inner_steps"] is None else row["inner_steps"],
-        metric: lambda name, row: f"{row['mean']:.4f}",
-        "± 95 %": lambda name, row: _number(row["interval95"]),
-        "tasks": lambda name, row: row["n_tasks"],
+    rows = [(name, row) for name, some in scores.items() for row in some]
+    has = lambda field: any(getattr(row, field) is not None for _, row in rows)
+    columns: dict[str, Callable[[str, ScoreRow], Any]] = {
+        **({"model": lambda name, row: name} if len(scores) > 1 else {}),
+        **({"ways": lambda name, row: row.ways} if has("ways") else {}),
+        "shots": lambda name, row: row.shots,
+        **({"statistics": lambda name, row: _STATISTICS.get(row.norm or "", "")} if has("norm") else {}),
+        "inner steps": lambda name, row: "" if row.inner_steps is None else row.inner_steps,
+        rows[0][1].metric: lambda name, row: f"{row.mean:.4f}",
+        "± 95%": lambda name, row: _number(row.interval95),
+        "tasks": lambda name, row: row.n_tasks,
+        "std over seeds": lambda name, row: _number(row.seed_std),
+        "log loss": lambda name, row: _number(row.log_loss),
+        "AUC": lambda name, row: _number(row.auc),
+        "calibration error": lambda name, row: _number(row.ece),
+        "in 90% interval": lambda name, row: "" if row.coverage90 is None else f"{100 * row.coverage90:.0f}%",
     }
-    if any("seed_std" in row for _, row in rows):
-        columns["std over seeds"] = lambda name, row: _number(row.get("seed_std"))
-    for name, head in (("log_loss", "log loss"), ("auc", "AUC"), ("ece", "calibration error")):
-        if any(name in row for _, row in rows):
-            columns[head] = partial(_entry, name)
-    if any("coverage90" in row for _, row in rows):
-        columns["in 90 % interval"] = lambda name, row: (
-            f"{100 * row['coverage90']:.0f} %" if "coverage90" in row else ""
-        )
+    optional = {"std over seeds": "seed_std", "log loss": "log_loss", "AUC": "auc", "calibration error": "ece",
+                "in 90% interval": "coverage90"}  # fmt: skip
+    columns = {head: cell for head, cell in columns.items() if head not in optional or has(optional[head])}
     table(list(columns), [[cell(name, row) for cell in columns.values()] for name, row in rows])

@@ -19,7 +19,7 @@ from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.machine import distributed
 from fewstep.machine.cluster import Place, local_device
-from fewstep.machine.layout import on_cpu
+from fewstep.machine.devices import on_cpu
 
 T = TypeVar("T")
 LAUNCHED = "FEWSTEP_LAUNCHED"  # set by `fewstep launch`, which says itself what has happened

@@ -58,7 +58,6 @@ def check(name: str) -> list[tuple[str, str]]:
         path = place / file.name if place.is_dir() else place
         if path.name == file.name and path.exists():
             sha256 = checksum(path)
-            states.append(
-                (str(path), "whole" if sha256 == file.sha256 else f"damaged: SHA-256 {sha256} instead of {file.sha256}")
-            )
+            damage = f"damaged: SHA-256 {sha256} instead of {file.sha256}"
+            states.append((str(path), "whole" if sha256 == file.sha256 else damage))
     return states

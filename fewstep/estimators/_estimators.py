@@ -16,10 +16,20 @@ from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 from fewstep.experiments import Experiment, build, plan_of
-from fewstep.models import Adaptation, Model, adapt, calibrate_model, fit_model
+from fewstep.models import Adaptation, adapt, calibrate_model, fit_model
 from fewstep.problems import IN_MEMORY, OwnNetwork, Perceptron, problem_of_rows
 from fewstep.tables import (
-    Cells, Column, Frame, Rows, Schema, Table, Treated, check_outliers, encode, read_cells, treat,
+    Cells,
+    Column,
+    Frame,
+    Rows,
+    Schema,
+    Table,
+    Treated,
+    check_outliers,
+    encode,
+    read_cells,
+    treat,
 )  # fmt: skip
 
 
@@ -191,9 +201,10 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
     yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
     validations without gain end them sooner; their size `outer_lr`, by default the method's own; `validation` the share
-    of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean"); `outliers` says what to do about values
-    that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows out, "clip" takes the nearest
-    other value, both with a warning, and "keep" does nothing; `verbose` reports each validation.
+    of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean"); `outliers`
+    says what to do about values that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows
+    out, "clip" takes the nearest other value, both with a warning, and "keep" does nothing; `verbose` reports each
+    validation.
 
     Example::
 

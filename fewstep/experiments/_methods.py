@@ -1,5 +1,6 @@
 """From METHOD to a `Method`: a rule or chain of links, an alias, a learner without inner gradient, or a user's own."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -59,12 +60,16 @@ def method_of(text: str) -> Method:
     if is_own(text) and "+" not in text and _is_learner(own := object_of("method", text)):
         return _own_learner(text, own)
     factories = _factories(text)
-    options = [from_signature(name, factory) for name, factory in factories]
+    options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
         text, (InnerSteps, *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
         steps=True, outer=outer,
     )  # fmt: skip
+
+
+def _slug(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
 def _factories(text: str) -> list[tuple[str, Callable[..., Rule]]]:
@@ -146,15 +151,16 @@ def _is_learner(factory: Any) -> bool:
 
 
 def _own_learner(text: str, factory: Callable[..., Learner]) -> Method:
-    """A learner of the user's: `factory(network, loss, **options)`; with an option `inner_steps` it takes such steps."""
-    group = from_signature("Learner", factory)
+    """A learner of the user's, `factory(network, loss, **options)`; by gradient steps if it has `inner_steps`."""
+    group = from_signature(_slug(text), factory)
+    names = [field.name for field in dataclasses.fields(group)]
 
     def learner(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
-        own = {name: experiment.value(name) for name in group.__dataclass_fields__}
+        own = {name: experiment.value(name) for name in names}
         network = problem.network(ways, norm)
         made = called(f"{text}(network, loss)", partial(factory, **own), network, problem.loss)
         if not isinstance(made, Learner):
             raise FewstepError(f"{text} returns a {type(made).__name__}. Let it return a fewstep.Learner.")
         return made
 
-    return Method(text, (group,), learner, steps="inner_steps" in group.__dataclass_fields__)
+    return Method(text, (group,), learner, steps="inner_steps" in names)

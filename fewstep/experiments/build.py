@@ -108,7 +108,9 @@ class Built:
         )  # fmt: skip
 
 
-def build(experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., Any] | None = None) -> Built:
+def build(
+    experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., Any] | None = None
+) -> Built:
     """Builds an experiment, on its own tasks or on a `problem` that is at hand; `network` may be a function in Python.
 
     Raises `FewstepError` for unknown names and for what does not fit together.

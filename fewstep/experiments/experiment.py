@@ -1,4 +1,4 @@
-"""An experiment: everything that decides what a training does. The command line and the files of runs are made of it."""
+"""An experiment: everything that decides what a training does. Command lines and runs are made of it."""
 
 import dataclasses
 import json
@@ -7,12 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fewstep import rules
 from fewstep._errors import FewstepError
-from fewstep.experiments._groups import Machine, OuterStep, Training
+from fewstep.experiments._groups import FewSteps, Machine, OuterStep, Training
+from fewstep.experiments._heads import FullContext
 from fewstep.experiments._methods import Method, method_of, own_defaults
 from fewstep.files import file_of
 from fewstep.outers import OUTERS
-from fewstep.problems import HIDDEN, Kind, OwnNetwork, fill, from_signature, is_own, kind_of
+from fewstep.problems import HIDDEN, KINDS, Kind, OwnNetwork, fill, from_signature, is_own, kind_of
 
 VERSION = 2  # of the configuration
 
@@ -32,7 +34,7 @@ class Experiment:
     folder: Path | None = dataclasses.field(compare=False, repr=False)
 
     def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Any) -> None:
-        plan = plan_of(*(locate(text, folder) for text in (method, tasks)), options)
+        plan = plan_of(locate(method, folder), locate(tasks, folder), options)
         plan.refuse_others(method, tasks, options)
         values = {**plan.defaults, **options}
         groups = tuple(fill(group, values) for group in plan.groups.values())
@@ -124,7 +126,7 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True)
 class OptionPlan:
-    """The groups of options that apply to a method on some tasks, by title, and the defaults that differ from theirs."""
+    """The groups of options that apply to a method on some tasks, by title, and defaults other than theirs."""
 
     kind: Kind
     method: Method
@@ -158,24 +160,47 @@ def _hashable(item: tuple[str, Any]) -> tuple[str, str]:
 
 def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, items: tuple[tuple[str, str], ...]) -> OptionPlan:
     given = {name: json.loads(text) for name, text in items}
-    groups: dict[str, type] = {f"{kind.name} options": kind.options(tasks)}
+    groups: dict[str, type] = {kind.name: kind.options(tasks)}
     if way.network or kind.features:
         network = OwnNetwork if own else kind.network(tasks)
-        groups["network options"] = network if way.loss else _without(network, "loss")
-    for number, group in enumerate(way.groups):
-        if fields := dataclasses.fields(group):
-            title = "options of inner steps" if number == 0 and way.steps else f"options of {way.name}"
-            groups[title if title not in groups else f"{title} ({fields[0].name})"] = group
-    groups["options of the outer step"] = OuterStep
+        groups["network"] = network if way.loss else _without(network, "loss")
+    for group in way.groups:
+        title = {"InnerSteps": "inner_steps", "FewSteps": "inner_steps"}.get(group.__name__, group.__name__.lower())
+        groups[title] = group
+    groups["outer_step"] = OuterStep
     if way.steps and (more := _outer_options(outer)) is not None:
-        groups[f"options of {outer}"] = more
-    groups |= {"training options": Training, "machine options": Machine}
+        groups[outer] = more
+    groups |= {"training": Training, "machine": Machine}
+    groups = _distinct(groups)
     defaults = {**own_defaults(way), **kind.defaults(tasks, way.name, given), **way.defaults(given)}
     if "clip_value" in given:
         defaults.pop("clip_norm", None)
     if way.outer:
         defaults["outer"] = way.outer
+    names = {field.name for group in groups.values() for field in dataclasses.fields(group)}
+    defaults = {name: value for name, value in defaults.items() if name in names}
     return OptionPlan(kind, way, groups, defaults)
+
+
+def _distinct(groups: dict[str, type]) -> dict[str, type]:
+    """The groups without those that are empty, and without an option that one before them has already."""
+    taken: set[str] = set()
+    distinct: dict[str, type] = {}
+    for title, group in groups.items():
+        for name in [field.name for field in dataclasses.fields(group) if field.name in taken]:
+            group = _without(group, name)
+        if names := {field.name for field in dataclasses.fields(group)}:
+            distinct[title], taken = group, taken | names
+    return distinct
+
+
+def option_names() -> set[str]:
+    """The names of all options that some experiment of ours has."""
+    plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
+             for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
+    others = [group for kind in KINDS for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
+    groups = [*(group for plan in plans for group in plan.groups.values()), *others, FewSteps, FullContext]
+    return {field.name for group in groups for field in dataclasses.fields(group)}
 
 
 def _outer_options(outer: str) -> type | None:
@@ -193,7 +218,7 @@ def _without(group: type, name: str) -> type:
 
 def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Mapping[str, Any]) -> str:
     """Why an option does not apply, in words."""
-    if is_own(str(options.get("network", ""))) and name in plan.kind.network(tasks).__dataclass_fields__:
+    if is_own(str(options.get("network", ""))) and name in {field.name for field in dataclasses.fields(plan.kind.network(tasks))}:
         return ": `network` brings its own network"
     return f" to {method} on {tasks.partition(':')[0]}"
 

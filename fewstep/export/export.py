@@ -63,7 +63,8 @@ def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
         import flatbuffers  # noqa: F401
         from jax import export
     except ImportError:
-        raise FewstepError("StableHLO needs flatbuffers: pip install 'fewstep[export]'. Or use `format='npz'`.") from None
+        fix = "pip install 'fewstep[export]'. Or use `format='npz'`."
+        raise FewstepError(f"StableHLO needs flatbuffers: {fix}") from None
     y_shape = () if about["classes"] else (about["outputs"],)
     y_type = jnp.int32 if about["classes"] else jnp.float32
 

@@ -15,7 +15,8 @@ def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ())
     function = object_of(kind, text, known)
     if not callable(function):
         path, _, name = text.rpartition(":")
-        raise FewstepError(f"{name} in {path} is a {type(function).__name__}. Write a function: def {name}{signature}: ...")
+        kind = type(function).__name__
+        raise FewstepError(f"{name} in {path} is a {kind}. Write a function: def {name}{signature}: ...")
     return function
 
 

@@ -26,7 +26,8 @@ _CHUNKS = (1, 2, 4)
 # What does not change how long a step takes.
 _IDLE = (
     "seed", "steps", "log_every", "validate_every", "validation_tasks", "patience", "keep", "classes", "schema",
-    "source", "split", "split_seed", "skip_bad", "devices", "chunk", "outer_lr", "inner_lr", "schedule", "validation_ways",
+    "source", "split", "split_seed", "skip_bad", "devices", "chunk", "outer_lr", "inner_lr", "schedule",
+    "validation_ways",
 )  # fmt: skip
 
 

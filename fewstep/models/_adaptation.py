@@ -104,7 +104,8 @@ def check_rows(model: Model, what: str, x: np.ndarray) -> None:
     """Raises for rows of another shape than those of the training."""
     if np.shape(x)[1:] != model.problem.x:
         shape = lambda rows: f"{rows[0]} columns" if len(rows) == 1 else f"rows of shape {rows}"
-        raise FewstepError(f"{what} has {shape(np.shape(x)[1:])} and the run was trained with {shape(model.problem.x)}.")
+        trained = shape(model.problem.x)
+        raise FewstepError(f"{what} has {shape(np.shape(x)[1:])} and the run was trained with {trained}.")
 
 
 def _pad(rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,14 @@ from fewstep.models._adaptation import LEVEL
 from fewstep.models._calibration import Calibration, calibrate, coverage, each_left_out
 from fewstep.models._model import Model
 from fewstep.problems import (
-    Answers, Plan, Say, ScoreRow, answer_tasks, class_scores, draws_of, score_answers,
+    Answers,
+    Plan,
+    Say,
+    ScoreRow,
+    answer_tasks,
+    class_scores,
+    draws_of,
+    score_answers,
 )  # fmt: skip
 from fewstep.tables import Rows, check_sizes
 
@@ -54,7 +61,7 @@ def evaluate_places(
     steps = steps if model.built.steps else (0,)
     if model.problem.held_out is not None:
         for name in (name for change in places.values() for name in change):
-            raise FewstepError(f"`{name}` does not apply: the tasks that were held out are what they are. Leave it out.")
+            raise FewstepError(f"`{name}` does not apply: the held-out tasks are what they are. Leave it out.")
         return {name: _held_out(model, plan, steps, say) for name in places}
     problem, ways = model.problem, plan.ways or model.problem.ways
     queries = plan.queries or (model.experiment.queries if ways else _QUERIES)

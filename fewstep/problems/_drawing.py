@@ -12,7 +12,9 @@ from fewstep.problems._kind import Problem, Sketch
 _POINTS = 400
 
 
-def draw_tasks(problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks: int = 6, seed: int = 0) -> list[Markup]:
+def draw_tasks(
+    problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks: int = 6, seed: int = 0
+) -> list[Markup]:
     """A heading and a figure of unseen tasks; nothing where x has several numbers."""
     if problem.x != (1,):
         return []
@@ -24,7 +26,8 @@ def draw_tasks(problem: Problem, sketches: list[Sketch], stream: int, *, n_tasks
     with figure(rows, columns, (11, 3.1 * rows), sharex=True) as (drawing, axes):
         for number, ax in enumerate(axes.flat):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), number)
-            _draw_task(ax, *sample(tasks.data, key), sketches)
+            support, query = sample(tasks.data, key)
+            _draw_task(ax, support, query, sketches)
         handles, labels = axes.flat[0].get_legend_handles_labels()
         drawing.legend(handles, labels, loc="outside upper center", ncols=3 + 2 * len(sketches))
         picture = svg(drawing, "Unseen tasks: the true curve, the support, and predictions before and after adapting")

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fewstep._outer import task_keys
-from fewstep._train import UNSEEN
+from fewstep._streams import UNSEEN
 from fewstep.pages import heading, image, note, paragraph, table
 from fewstep.problems._kind import Answer, Problem, Sketch
 

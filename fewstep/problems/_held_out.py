@@ -119,7 +119,9 @@ def half_width(values: np.ndarray) -> float:
     return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / count**0.5) if count > 1 else float("nan")
 
 
-def score_answers(prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, classes: bool = False) -> list[TaskScore]:
+def score_answers(
+    prediction: np.ndarray, answers: Answers, *, scale: float = 1.0, classes: bool = False
+) -> list[TaskScore]:
     """The score of predictions shaped as `answers.mean`, for each number of steps."""
     weight, scores = answers.weight[:, :, None], []
     if classes:

@@ -70,7 +70,7 @@ class Given(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     labels: tuple[str, ...] = ()
-    rows: dict[str, list[Any]] = {}
+    rows: dict[str, list[Any]] = {}  # noqa: RUF012
     tasks: np.ndarray | None = None
     distance: np.ndarray = np.zeros(0)
     notes: tuple[str, ...] = ()
@@ -152,4 +152,3 @@ class Kind:
     baselines: Callable[[Problem, Plan, Say], dict[str, Any]] | None = None
     example: Callable[..., Any] | None = None
     describe: Callable[[Problem], dict[str, Any]] = lambda problem: {}
-

@@ -8,18 +8,26 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from fewstep._errors import FewstepError
 
-HIDDEN = "hidden from the command line"
+HIDDEN, CHANGES = "hidden", "changes"
 
 
-def option(default: Any, help: str, *, min: float | None = None, hidden: bool = False) -> Any:
+def option(
+    default: Any, help: str, *, min: float | None = None, hidden: bool = False, changes: bool = False
+) -> Any:  # fmt: skip
     """A field of a group of options: its default, what it means in one line, and the smallest value it may have.
 
-    `hidden` marks what only the program fills in, such as the classes that a folder had when a run was begun.
+    `hidden` marks what only the program fills in, such as the classes that a folder had when a run was begun; `changes`
+    what a trained model may be evaluated with another value of: its tasks are others then.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "min": min, HIDDEN: hidden})
+    metadata = {"help": help, "min": min, HIDDEN: hidden, CHANGES: changes}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-def from_signature(title: str, factory: Callable[..., Any], *, skip: tuple[str, ...] = ()) -> type:
+def from_signature(
+    title: str, factory: Callable[..., Any], *, skip: tuple[str, ...] = (), changes: bool = False
+) -> type:  # fmt: skip
     """The group of options that the parameters of a factory make: those of a simple type that have a default and are
     keyword-only, or have a help text in their annotation: `draws: Annotated[int, "How often to draw"] = 1`.
     """
@@ -30,7 +38,7 @@ def from_signature(title: str, factory: Callable[..., Any], *, skip: tuple[str, 
         text = next((note for note in notes if isinstance(note, str)), "")
         optional = parameter.default is not parameter.empty and parameter.default is not None and name not in skip
         if optional and is_simple(kind) and (text or parameter.kind is parameter.KEYWORD_ONLY):
-            fields.append((name, kind, option(parameter.default, text)))
+            fields.append((name, kind, option(parameter.default, text, changes=changes)))
     return dataclasses.make_dataclass(title, fields, frozen=True)
 
 
@@ -55,10 +63,11 @@ def _fitted(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
     if get_origin(kind) is Literal and value not in get_args(kind):
         known = ", ".join(map(str, get_args(kind)))
         raise FewstepError(f"`{field.name}` is {value!r}. Known: {known}.")
-    lowest = field.metadata.get("min")
+    lowest: int | float = field.metadata.get("min", -math.inf)
+    lowest = -math.inf if lowest is None else lowest
     numbers = [entry for entry in (value if isinstance(value, tuple) else (value,)) if isinstance(entry, int | float)]
-    for number in numbers if lowest is not None else ():
-        if isinstance(lowest, float) and not lowest <= number < math.inf:
+    for number in numbers:
+        if lowest == 0.0 and isinstance(lowest, float) and not 0 <= number < math.inf:
             raise FewstepError(f"`{field.name}` is {number}. It must be finite and not negative, such as 0.01.")
         if number < lowest:
             raise FewstepError(f"`{field.name}` is {value}. It must be at least {lowest}.")

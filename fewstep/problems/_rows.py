@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class ScoreRow:
-    """The score after so many shots and inner steps: mean and 95% interval over tasks. What does not apply is `None`."""
+    """The score after so many shots and inner steps, with its 95% interval over tasks; `None` does not apply."""
 
     split: str
     shots: int
@@ -31,5 +31,5 @@ class ScoreRow:
     def to_json(self) -> dict[str, Any]:
         """The row as an object for machines, without what does not apply."""
         always = ("inner_steps", "mean", "interval95")
-        values = {name: value for name, value in dataclasses.asdict(self).items() if value is not None or name in always}
+        values = {name: v for name, v in dataclasses.asdict(self).items() if v is not None or name in always}
         return values | ({"transductive": self.norm == "transductive"} if self.norm else {})

@@ -96,9 +96,7 @@ def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
     ax.set(xlabel=curve.columns[0], ylabel=curve.columns[1])
 
 
-def _scatter(
-    ax: Any, answer: Answering, schema: Schema, task: Any, support: np.ndarray, look: tuple[str, str]
-) -> None:
+def _scatter(ax: Any, answer: Answering, schema: Schema, task: Any, support: np.ndarray, look: tuple[str, str]) -> None:
     (x, y), (name, color) = task, look
     rest = np.setdiff1d(np.arange(len(x)), support)
     mean = answer((x[support], y[support]), x[rest]).mean

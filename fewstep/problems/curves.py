@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from fewstep._episode import Batch, Tasks
 from fewstep._errors import FewstepError
-from fewstep._train import UNSEEN
+from fewstep._streams import UNSEEN
 from fewstep.files import called, function_of
 from fewstep.problems._drawing import draw_tasks
 from fewstep.problems._kind import Kind, Problem, Sketch
@@ -31,7 +31,7 @@ def _factory(tasks: str) -> Callable[..., Tasks]:
 
 
 def _options(tasks: str) -> type:
-    own = from_signature("Curves", _factory(tasks))
+    own = from_signature("Curves", _factory(tasks), changes=True)
     fields = [(field.name, field.type, field) for field in (*dataclasses.fields(PointSizes), *dataclasses.fields(own))]
     return dataclasses.make_dataclass("Curves", fields, frozen=True)
 

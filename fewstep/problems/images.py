@@ -23,9 +23,6 @@ from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_
 from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
 
 _FOLDER = "folder:"
-_OWN_SIZES = {"omniglot": 105}
-_SIZES = {"omniglot": 28, "cifar-fs": 32, "fc100": 32, "miniimagenet": 84, "tieredimagenet": 84}
-_DARK_ON_LIGHT = ("omniglot",)
 _EXAMPLES = 1  # images of each class to recognize in a random task
 _SHOTS = 100
 
@@ -42,8 +39,8 @@ class Images:
     rotate: Literal["none", "episode", "classes"] = option(
         "none", "Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each."
     )
-    shear: float = option(0.0, "Shear images: 1 moves the upper edge by half a height.")
-    zoom: float = option(1.0, "Scale what is in the images: below 1 it is smaller.")
+    shear: float = option(0.0, "Shear images: 1 moves the upper edge by half a height.", changes=True)
+    zoom: float = option(1.0, "Scale what is in the images: below 1 it is smaller.", changes=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,16 +86,13 @@ def _is_folder(tasks: str) -> bool:
 
 
 def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    own = data.info(tasks)
+    size, rotate, down, head, meta_batch, queries, rate = own.defaults
     usual: dict[str, Any] = {
+        "steps": 40_000, "meta_batch": meta_batch, "validation_tasks": 200, "inner_lr": rate, "outer_lr": 2e-3,
+        "schedule": "cosine", "image_size": size, "queries": queries, "rotate": rotate, "down": down, "head": head,
         "validation_ways": given.get("ways", Images.ways),
-        "steps": 40_000, "meta_batch": 16, "validation_tasks": 200, "inner_lr": 0.4, "outer_lr": 2e-3,
-        "schedule": "cosine", "image_size": _SIZES.get(tasks, 32),
-    }  # fmt: skip
-    if tasks == "omniglot":
-        usual |= {
-            "meta_batch": 32, "queries": 1, "inner_lr": 2.0, "rotate": "episode", "down": "stride", "head": "average",
-            "split": "vinyals",
-        }  # fmt: skip
+    } | ({"split": own.splits[0]} if own.splits else {})  # fmt: skip
     return usual | ({"meta_batch": 2} if method in OF_CLASSES else {})
 
 
@@ -110,8 +104,8 @@ def _pin(tasks: str, options: Any, begun: Any) -> Any:
 
 
 def _problem(tasks: str, options: Any, network: Any) -> Problem:
-    invert = tasks in _DARK_ON_LIGHT
-    channels = 1 if invert or getattr(options, "color", "rgb") == "gray" else 3
+    invert = data.info(tasks).dark_on_light
+    channels = 1 if getattr(options, "color", "rgb") == "gray" else data.info(tasks).channels
     image, load = (options.image_size, options.image_size, channels), partial(_load, tasks, options)
     turned = 4 if options.rotate == "classes" else 1
 
@@ -140,12 +134,12 @@ def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
     )  # fmt: skip
     plain, size = options.shear == 0 and options.zoom == 1, options.image_size
     try:
-        whole = data.load(tasks, split, size=size if plain else _OWN_SIZES.get(tasks, size), **which)
+        whole = data.load(tasks, split, size=size if plain else data.info(tasks).own_size or size, **which)
     except data.UnreadableImage as error:
         if not _is_folder(tasks):
             raise
         raise FewstepError(f"{error} To leave out every image that cannot be read: `skip_bad=True`") from None
-    return whole if plain else data.warped(whole, size, shear=options.shear, zoom=options.zoom)
+    return whole if plain else data.warp(whole, size, shear=options.shear, zoom=options.zoom)
 
 
 def _network(
@@ -183,7 +177,7 @@ def _split(tasks: str) -> str | None:
     """The images to draw from: those on this machine, else those that come with the package; a client's request is not
     a reason to download."""
     here = Path(tasks.removeprefix(_FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None
-    return "test" if here else "sample" if tasks in data.SAMPLES else None
+    return "test" if here else "sample" if data.info(tasks).sample else None
 
 
 def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
@@ -210,5 +204,6 @@ def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
 
 IMAGES_KIND = Kind(
     "images", (*IMAGES, _FOLDER), _problem, lambda tasks: FolderImages if _is_folder(tasks) else NamedImages,
-    lambda tasks: Conv4, _defaults, _read, _write, draw_episodes, pin=_pin, features=True, heavy=True, baselines=nearest_means, example=_example,
+    lambda tasks: Conv4, _defaults, _read, _write, draw_episodes, pin=_pin, features=True, heavy=True,
+    baselines=nearest_means, example=_example,
 )  # fmt: skip

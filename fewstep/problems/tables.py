@@ -21,7 +21,18 @@ from fewstep.problems._probability import class_scores
 from fewstep.problems._rows import ScoreRow
 from fewstep.problems._table_pictures import draw_held_out
 from fewstep.tables import (
-    Asked, Frame, Rows, Schema, Table, check_sizes, clamped, make_table, outside, read, table_tasks, task_names,
+    Asked,
+    Frame,
+    Rows,
+    Schema,
+    Table,
+    check_sizes,
+    clamped,
+    make_table,
+    outside,
+    read,
+    table_tasks,
+    task_names,
 )  # fmt: skip
 
 _PREFIX, IN_MEMORY = "table:", "table"
@@ -218,7 +229,9 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
     if plan.split != "test":
         return rows
     for each in compare(problem.details.read(), plan.shots, seed=plan.seed, say=say):
-        more = class_scores(each.answers.mean[:, :, 0], each.answers) if problem.classes else {}
+        more: dict[str, Any] = {}
+        if problem.classes:
+            more |= class_scores(each.answers.mean[:, :, 0], each.answers)
         rows.setdefault(each.name, []).append(ScoreRow(
             "test", each.shots, None, problem.metric, each.score.mean, each.score.interval95, each.score.n_tasks, **more
         ))  # fmt: skip

@@ -79,7 +79,7 @@ def _finish(folder: Path, partial: Path, target: Path) -> None:
     if target.exists():
         shutil.rmtree(target)
     partial.rename(target)
-    for old in steps(folder)[:-KEPT]:
+    for old in checkpoint_steps(folder)[:-KEPT]:
         shutil.rmtree(folder / f"{old:09d}")
 
 
@@ -90,7 +90,7 @@ def _check_room(folder: Path, state: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def steps(folder: Path) -> list[int]:
+def checkpoint_steps(folder: Path) -> list[int]:
     """The steps of the checkpoints in a folder, oldest first; half-written ones do not count."""
     return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit() and path.is_dir())
 
@@ -112,11 +112,11 @@ def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: 
 def newest(folder: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> tuple[Any | None, list[str]]:
     """The state of the newest checkpoint that is whole, and a message for each one passed over."""
     messages: list[str] = []
-    for step in reversed(steps(folder)):
+    for step in reversed(checkpoint_steps(folder)):
         try:
             return restore(folder / f"{step:09d}", like, check), messages
         except Damaged as damage:
-            messages.append(str(damage) + " Using the one before it." * (step != steps(folder)[0]))
+            messages.append(str(damage) + " Using the one before it." * (step != checkpoint_steps(folder)[0]))
     return None, messages
 
 

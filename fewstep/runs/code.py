@@ -15,7 +15,7 @@ def digests(experiment: Experiment) -> dict[str, str]:
     found: dict[str, tuple[Path, str]] = {}
     for path in experiment.own_files:
         if not path.is_file():
-            raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a name in it.")
+            raise FewstepError(f"There is no file {path}. Give the path of a Python file, a colon and a name in it.")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         other, known = found.setdefault(path.name, (path, digest))
         if known != digest:

@@ -94,7 +94,8 @@ def _open(path: Path, *, overwrite: bool) -> Run | None:
 
 
 def _write_new(run: Run, *, replace: bool) -> Run:
-    """Begins a run, with copies of the user's own code. One that is continued instead keeps its configuration until its training really goes on."""
+    """Begins a run, with copies of the user's own code. One that is continued instead keeps its configuration until its
+    training really goes on."""
     if replace:
         empty(run.path)
     elif (run.path / CONFIG).exists():

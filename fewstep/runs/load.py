@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from fewstep._errors import FewstepError
-from fewstep.experiments import build
+from fewstep.experiments import build, make_problem
 from fewstep.files import is_locked, read_json, write_json
 from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
+from fewstep.problems import Say
 from fewstep.runs.run import Run, open_run
 
 Which = Literal["last", "best"]
@@ -45,15 +46,16 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     )  # fmt: skip
 
 
-def calibrate_run(path: Path) -> bool:
+def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
     """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
-    model = load(path)
-    if model.problem.held_out is None:
-        return False
+    if make_problem(run.experiment).held_out is None:
+        return
+    model = load(run.path)
+    assert model.problem.held_out is not None
+    say(f"Calibrating the {'probabilities' if model.problem.classes else 'intervals'} on the validation tasks.")
     calibration, _ = calibrate_model(model, model.problem.held_out("validation"))
     if calibration is not None:
-        write_json(path / _CALIBRATION, calibration.to_dict())
-    return True
+        write_json(run.path / _CALIBRATION, calibration.to_dict())
 
 
 def _without_checkpoint(run: Run, notes: list[str]) -> str:

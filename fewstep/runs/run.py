@@ -11,10 +11,6 @@ from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep._train import Row, TrainState, first_state
-from fewstep.experiments.build import Built, build
-from fewstep.experiments.experiment import Experiment, option
-from fewstep._errors import FewstepError
-from fewstep._train import Row, TrainState, first_state
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import LOCK, write_text, writing
 from fewstep.models import LogLine
@@ -63,7 +59,7 @@ class Run:
         """The newest whole state, if there is one, and a message for every damaged one that was skipped.
 
         Raises `FewstepError` when another experiment than that of config.json made it."""
-        if not checkpoint.steps(self.checkpoints):
+        if not checkpoint.checkpoint_steps(self.checkpoints):
             return None, []
         like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.newest(self.checkpoints, like, self._check_maker)

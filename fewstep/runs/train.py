@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from fewstep._train import NotFinite, Row, TrainState, train
-from fewstep._validate import make_validate
-from fewstep.experiments.build import Built, inner_steps, lay_out, make_mesh
 from fewstep._train import NotFinite, Row, TrainState
 from fewstep.experiments import Built
 from fewstep.files import locked
@@ -121,7 +118,7 @@ def _train(
             trained = built.train(state=state, on_segment=after, agree=distributed.agreed, **places)
         except NotFinite as error:
             raise NotFinite(error.step, error.reason, _last_good(run)) from None
-    if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
+    if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.checkpoint_steps(run.checkpoints)):
         run.save(trained.state, log)
     step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
     return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
@@ -132,7 +129,7 @@ def _lost(run: Run, row: Row) -> set[int]:
 
 
 def _last_good(run: Run) -> str:
-    kept = checkpoint.steps(run.checkpoints)
+    kept = checkpoint.checkpoint_steps(run.checkpoints)
     if not kept:
         return "No checkpoint had been written yet."
     return f"The last good checkpoint is that of step {kept[-1]} in {run.checkpoints}; nothing of it is lost."

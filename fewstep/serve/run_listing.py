@@ -52,7 +52,7 @@ def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
 
 def _summary(run: Run, locks: set[int] | None) -> dict[str, Any]:
     experiment = run.experiment
-    step = max([_last_step(run.metrics), *checkpoint.steps(run.checkpoints)])
+    step = max([_last_step(run.metrics), *checkpoint.checkpoint_steps(run.checkpoints)])
     classes = experiment.has_images or bool(experiment.schema and experiment.schema["target"]["categories"])
     metric = "error rate" if classes else "mse"
     return {

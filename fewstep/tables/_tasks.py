@@ -18,8 +18,8 @@ def table_tasks(of: Rows, shots: int = 5, queries: int = 10, *, min_shots: int |
     A task with fewer rows gives a smaller query: what is missing has weight 0. Every task has the same shape, so tasks
     of unequal size share one compiled step.
 
-    **Arguments:** `min_shots`: the number of rows learned from is drawn between this and `shots`, for a model that is to
-    learn from more and from less.
+    **Arguments:** `min_shots`: the number of rows learned from is drawn between this and `shots`, for a model that is
+    to learn from more and from less.
 
     **Returns:** `Tasks`.
     """
