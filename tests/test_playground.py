@@ -349,6 +349,13 @@ def test_no_serious_fault_of_accessibility_and_no_overflow(browse, width, scheme
         assert outside <= width + 1
 
 
+def test_the_description_of_the_service_has_no_fault_of_accessibility(chromium, url):
+    page = chromium.new_page(viewport={"width": 390, "height": 900})
+    page.goto(f"{url}/docs")
+    assert faults(page) == []
+    page.close()
+
+
 def test_on_a_phone_no_button_breaks_and_like_things_stand_in_one_row(browse):
     page = browse(width=390)
     box = lambda name: page.locator(f"#{name}").bounding_box()

@@ -66,12 +66,12 @@ class Adapt:
         model = load(self.run)
         for note in model.notes:
             _show.say(note)
-        columns, warnings = self._answer(model)
+        columns, arrays, warnings = self._answer(model)
         if self.out is not None:
             _write(self.out, columns, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
-            _show.as_json({"run": str(self.run), **columns, "warnings": warnings})
+            _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
         elif self.out is None:
             sys.stdout.write(_csv(columns, model.problem.digits))
         return 0
@@ -85,8 +85,8 @@ class Adapt:
             if self.out.resolve() == getattr(self, name).resolve():
                 raise FewstepError(f"--out is {self.out}, the file of --{name}, which would be lost. Choose another.")
 
-    def _answer(self, model: Model) -> tuple[dict[str, list[Any]], list[str]]:
-        """The user's columns and those of the answer; and what to be warned of."""
+    def _answer(self, model: Model) -> tuple[dict[str, list[Any]], dict[str, Any], list[str]]:
+        """The user's columns and those of the answer; the same as arrays; and what to be warned of."""
         self._check_options(model)
         problem, kind = model.problem, model.kind
         support, query = kind.read(problem, self.support, "support"), kind.read(problem, self.query, "query")
@@ -98,7 +98,8 @@ class Adapt:
             learned = adapt(model, learned_from, steps=self.inner_steps, seed=self.seed, norm=self.norm)
             part = query.only(rows)._replace(labels=support.labels)
             answer = learned.answer(part.x, level=LEVEL if self.level is None else self.level, distance=part.distance)
-            for name, values in kind.write(problem, part, answer).items():
+            written = kind.write(problem, part, answer)
+            for name, values in written.columns.items():
                 column = answers.setdefault(name, [None] * len(query.x))
                 for place, value in zip(rows, values, strict=True):
                     column[place] = value
@@ -106,7 +107,8 @@ class Adapt:
             _show.say(_without_intervals(model, self.inner_steps))
         if twice := [name for name in (*answers, *["warnings"] * self.json) if name in query.rows]:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
-        return query.rows | answers, warnings
+        columns = query.rows | answers
+        return columns, query.rows | written.arrays if written.arrays else columns, warnings
 
     def _check_options(self, model: Model) -> None:
         problem = model.problem

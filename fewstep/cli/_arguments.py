@@ -17,7 +17,7 @@ def arguments(group: type, defaults: Mapping[str, Any]) -> type:
     hints, fields = get_type_hints(group), []
     for field in dataclasses.fields(group):
         if not field.metadata.get(HIDDEN):
-            text = str(field.metadata["help"]) or "An option of your own."
+            text = str(field.metadata["help"])
             kind = Annotated[hints[field.name], tyro.conf.arg(help=text)]
             fields.append((field.name, kind, dataclasses.field(default=defaults.get(field.name, field.default))))
     made = dataclasses.make_dataclass(group.__name__, fields, frozen=True)

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from fewstep import _interrupt
 from fewstep._errors import FewstepError

@@ -70,7 +70,6 @@ class Settings:
 
 class Train:
     """Meta-train a method on tasks; the same command again resumes where it stopped.
-
     `fewstep train METHOD TASKS --help` lists the options that apply to METHOD and TASKS.
 
     Examples of use:

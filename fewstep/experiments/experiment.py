@@ -218,7 +218,9 @@ def _without(group: type, name: str) -> type:
 
 def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Mapping[str, Any]) -> str:
     """Why an option does not apply, in words."""
-    if is_own(str(options.get("network", ""))) and name in {field.name for field in dataclasses.fields(plan.kind.network(tasks))}:
+    if is_own(str(options.get("network", ""))) and name in {
+        field.name for field in dataclasses.fields(plan.kind.network(tasks))
+    }:
         return ": `network` brings its own network"
     return f" to {method} on {tasks.partition(':')[0]}"
 

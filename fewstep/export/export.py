@@ -65,11 +65,13 @@ def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
     except ImportError:
         fix = "pip install 'fewstep[export]'. Or use `format='npz'`."
         raise FewstepError(f"StableHLO needs flatbuffers: {fix}") from None
+    metas = jax.tree.map(np.asarray, model.stacked)  # as constants of the programs
     y_shape = () if about["classes"] else (about["outputs"],)
     y_type = jnp.int32 if about["classes"] else jnp.float32
 
     def reply(support: Batch, x: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
-        members = answer(model, learn(model, jax.random.key(0), support, steps=steps)[0], x)
+        adapted, _ = learn(model, jax.random.key(0), support, metas=metas, steps=steps)
+        members = answer(model, adapted, x, metas=metas)
         return members.mean, members.spread
 
     def adapt_and_predict(x: Any, y: Any, weight: Any, query: Any) -> tuple[jax.Array, jax.Array]:

@@ -81,7 +81,8 @@ class Model:
         """The meta-parameters of all seeds that did not diverge, one behind the other."""
         if not self.finite:
             raise FewstepError("Every seed of the model has diverged. Train again with a smaller `inner_lr`.")
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *self.finite.values())
+        with jax.ensure_compile_time_eval():  # it may be asked for first while a program is traced
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *self.finite.values())
 
     def meta(self, seed: int | None = None) -> Meta:
         """The meta-parameters of one of its seeds, the first by default."""

@@ -25,6 +25,7 @@ from fewstep.problems._kind import Plan as Plan
 from fewstep.problems._kind import Problem as Problem
 from fewstep.problems._kind import Say as Say
 from fewstep.problems._kind import Sketch as Sketch
+from fewstep.problems._kind import Written as Written
 from fewstep.problems._options import CHANGES as CHANGES
 from fewstep.problems._options import HIDDEN as HIDDEN
 from fewstep.problems._options import fill as fill

@@ -95,6 +95,13 @@ class Answer(NamedTuple):
     calibrated: bool = False
 
 
+class Written(NamedTuple):
+    """An answer in the user's units and names: as columns of a table, and as arrays by name where these differ."""
+
+    columns: dict[str, list[Any]]
+    arrays: dict[str, Any] = {}  # noqa: RUF012
+
+
 class Sketch(NamedTuple):
     """What a kind draws with: `answer(support, x, steps)` of a model, for the picture of a task in a report."""
 
@@ -127,7 +134,7 @@ class Kind:
     - `pin(tasks, options, begun)` adds to the options what the data say, as the run that was `begun` has it;
     - `note(problem)` is what a user should know of the data before a training;
     - `read(problem, source, part)` makes a `Given` of a user's file or folder, or of the fields of a request;
-    - `write(problem, query, answer)` gives the columns of an answer, in the user's units and names;
+    - `write(problem, query, answer)` gives an answer in the user's units and names;
     - `baselines(problem, plan, say)` are the scores of simple methods on the same tasks;
     - `draw(problem, sketches)` gives the parts of a report that show tasks and answers;
     - `example(problem, seed, shots)` is a random task as a client would send it, where one can be drawn;
@@ -143,7 +150,7 @@ class Kind:
     network: Callable[[str], type]
     defaults: Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
     read: Callable[[Problem, "Path | Mapping[str, Any]", Part], Given]
-    write: Callable[[Problem, Given, Answer], dict[str, list[Any]]]
+    write: Callable[[Problem, Given, Answer], Written]
     draw: Callable[[Problem, list[Sketch]], list[Markup]]
     features: bool = False
     heavy: bool = False

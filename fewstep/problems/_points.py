@@ -13,7 +13,7 @@ from fewstep import losses, networks
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
-from fewstep.problems._kind import Answer, Given, Part, Problem
+from fewstep.problems._kind import Answer, Given, Part, Problem, Written
 from fewstep.problems._options import option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
 from fewstep.tasks import read_query, read_support
@@ -75,9 +75,9 @@ def read_points(problem: Problem, source: Path | Mapping[str, Any], part: Part) 
     return Given(read_query(source, problem.x), np.zeros(0))
 
 
-def write_points(problem: Problem, query: Given, answer: Answer) -> dict[str, list[Any]]:
+def write_points(problem: Problem, query: Given, answer: Answer) -> Written:
     """x and the prediction, one column for each number of them."""
     names = lambda stem, count: [stem] if count == 1 else [f"{stem}{n + 1}" for n in range(count)]
     x = zip(names("x", query.x.shape[1]), query.x.T.tolist(), strict=True)
     y = zip(names("prediction", answer.mean.shape[1]), answer.mean.T.tolist(), strict=True)
-    return {**dict(x), **dict(y)}
+    return Written({**dict(x), **dict(y)}, {"x": query.x.tolist(), "prediction": answer.mean.tolist()})

@@ -16,7 +16,7 @@ from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.learners import OF_CLASSES
 from fewstep.problems._episodes import draw_episodes, write_png
-from fewstep.problems._kind import Answer, Given, Kind, Part, Problem
+from fewstep.problems._kind import Answer, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_means
 from fewstep.problems._options import option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
@@ -165,10 +165,11 @@ def _read(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Giv
     return Given(pictures.x, np.asarray([labels.index(name) for name in pictures.names], np.int32), labels)
 
 
-def _write(problem: Problem, query: Given, answer: Answer) -> dict[str, list[Any]]:
+def _write(problem: Problem, query: Given, answer: Answer) -> Written:
     chosen = [query.labels[number] for number in answer.mean.argmax(1)]
     shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(query.labels)}
-    return {"prediction": chosen, **shares}
+    arrays = {"prediction": chosen, "classes": list(query.labels), "probability": answer.mean.tolist()}
+    return Written({"prediction": chosen, **shares}, arrays)
 
 
 def _split(tasks: str) -> str | None:

@@ -13,7 +13,7 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep.learners import FITTING, PROCESSES
 from fewstep.problems._baselines import compare
-from fewstep.problems._kind import Answer, Given, Kind, Part, Plan, Problem, Say
+from fewstep.problems._kind import Answer, Given, Kind, Part, Plan, Problem, Say, Written
 from fewstep.problems._options import option
 from fewstep.problems._own import find_loss
 from fewstep.problems._points import Perceptron, make_perceptron
@@ -205,13 +205,13 @@ def _read_source(problem: Problem, source: Path | Mapping[str, Any], part: Part)
     return read_frame(problem, read(source), part)
 
 
-def _write(problem: Problem, query: Given, answer: Answer) -> dict[str, list[Any]]:
+def _write(problem: Problem, query: Given, answer: Answer) -> Written:
     target = problem.details.schema.target
     if problem.labels:
         shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(problem.labels)}
-        return {"prediction": [problem.labels[n] for n in answer.mean.argmax(1)], **shares}
+        return Written({"prediction": [problem.labels[n] for n in answer.mean.argmax(1)], **shares})
     columns = {"prediction": answer.mean} | ({"low": answer.low, "high": answer.high} if answer.calibrated else {})
-    return {name: target.decode(np.asarray(values[:, 0], float)).tolist() for name, values in columns.items()}
+    return Written({name: target.decode(np.asarray(part[:, 0], float)).tolist() for name, part in columns.items()})
 
 
 def _plain(column: np.ndarray) -> list[Any]:

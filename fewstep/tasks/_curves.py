@@ -13,6 +13,10 @@ from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 
 Range = tuple[float, float]
+CONDITIONED = (
+    "Tell the network which curve it is: what was drawn for it stands beside x. With --inner-steps 0, a network that "
+    "does not have to learn the task."
+)
 
 
 def curves(

@@ -1,7 +1,7 @@
 """Polynomials of a given order with random coefficients: MT-net's experiment on the size of the learned subspace."""
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -9,18 +9,18 @@ from jaxtyping import Array, Float, Key
 
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep.tasks._curves import Range, curves
+from fewstep.tasks._curves import CONDITIONED, Range, curves
 
 
 def polynomial(
     shots: int = 10,
     queries: int = 10,
     *,
-    order: int = 2,
-    coefficient: Range = (-1.0, 1.0),
-    x_range: Range = (-2.0, 2.0),
-    divisor: float = 2.0,
-    conditioned: bool = False,
+    order: Annotated[int, "Order of a polynomial."] = 2,
+    coefficient: Annotated[Range, "Range of its coefficients."] = (-1.0, 1.0),
+    x_range: Annotated[Range, "Range of x."] = (-2.0, 2.0),
+    divisor: Annotated[float, "What x is divided by."] = 2.0,
+    conditioned: Annotated[bool, CONDITIONED] = False,
 ) -> Tasks:
     r"""Tasks `y = sum_i c_i (x / divisor)^i` up to `order`, the `c_i` drawn evenly from their range.
 

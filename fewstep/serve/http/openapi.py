@@ -80,7 +80,7 @@ def page(description: dict[str, Any]) -> str:
     ]
     forms = [
         f'<h3 id="{name}">{name}</h3><p>{html.escape(form.get("description", ""))}</p>'
-        f"<pre>{html.escape(json.dumps(form, indent=2))}</pre>"
+        f"<pre tabindex=0>{html.escape(json.dumps(form, indent=2))}</pre>"
         for name, form in description["components"]["schemas"].items()
     ]
     return (
