@@ -36,7 +36,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
         arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
     if learned is not None:
         arrays |= {"task_x": learned._rows[0], "task_y": learned._rows[1]}
-    return save_model(path, estimator.model_, about=about, **arrays)
+    return save_model(path, estimator.model_, about=about, arrays=arrays)
 
 
 def load(path: Path | str) -> Any:

@@ -1,5 +1,6 @@
 """A model as one file: arrays and a description in JSON, versioned and checked on load; no pickle."""
 
+from collections.abc import Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,19 @@ _KIND = "fewstep model"
 _FOLDER = "pretrained"
 
 
-def save_model(path: Path, model: Model, *, about: dict[str, Any] | None = None, **arrays: np.ndarray) -> Path:
-    """Writes a model, and whatever else is given `about` it, in place of an older file."""
+def save_model(
+    path: Path, model: Model, *, about: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, np.ndarray] | None = None, compressed: bool = False,
+) -> Path:  # fmt: skip
+    """Writes a model, with whatever else there is to know `about` it and more `arrays`, in place of an older file."""
     calibration = None if model.calibration is None else model.calibration.to_dict()
     description = {
         "experiment": model.experiment.settings(), "step": model.step, "seeds": list(model.metas),
-        "calibration": calibration, "more": about or {},
+        "calibration": calibration, "more": dict(about or {}),
     }  # fmt: skip
     own = {f"{seed}:{name}": leaf for seed, meta in model.metas.items() for name, leaf in arrays_of(meta).items()}
-    return write_archive(path, _KIND, VERSION, description, {**own, **{f"more:{k}": v for k, v in arrays.items()}})
+    more = {f"more:{name}": array for name, array in (arrays or {}).items()}
+    return write_archive(path, _KIND, VERSION, description, {**own, **more}, compressed=compressed)
 
 
 def load_model(path: Path) -> tuple[Model, dict[str, Any], dict[str, np.ndarray]]:

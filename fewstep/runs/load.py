@@ -1,5 +1,6 @@
 """A run, or a model that comes with the package, as a `Model`."""
 
+import dataclasses
 import difflib
 from pathlib import Path
 from typing import Literal
@@ -29,7 +30,10 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     """
     if not Path(path).exists():
         if str(path) in pretrained():
-            return load_pretrained(str(path))
+            model = load_pretrained(str(path))
+            return model if draw is None else dataclasses.replace(
+                model, built=build(model.experiment.replace(draw=draw)), calibration=None
+            )  # fmt: skip
         if close := difflib.get_close_matches(str(path), pretrained()):
             raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
     run = open_run(Path(path))

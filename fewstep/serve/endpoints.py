@@ -7,31 +7,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fewstep.serve import schema
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.buckets import bucket
 from fewstep.serve.batching.scheduler import Job, Scheduler
 from fewstep.serve.errors import Refusal, invalid
 from fewstep.serve.parsing import PredictTask, max_values, parse_predict, parse_task
 from fewstep.serve.random_task import TaskDrawer
-from fewstep.serve.schema import (
-    AdaptRequest,
-    AdaptResponse,
-    Detail,
-    Layer,
-    PredictRequest,
-    PredictResponse,
-    TaskRequest,
-    encode,
-)
+from fewstep.serve.schema import Detail, Layer, PredictResponse, encode
 from fewstep.serve.served_model import ServedModel
 from fewstep.serve.task import Adaptation, Answer
 
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it decodes into
 _DRAW_SIZE = 1 << 20  # to draw a task takes at first as long as to read so many bytes of images, since it compiles
 T = TypeVar("T")
-_ADAPT = msgspec.json.Decoder(AdaptRequest)
-_PREDICT = msgspec.json.Decoder(PredictRequest)
-_TASK = msgspec.json.Decoder(TaskRequest)
+_ADAPT = msgspec.json.Decoder(schema.AdaptRequest)
+_PREDICT = msgspec.json.Decoder(schema.PredictRequest)
+_TASK = msgspec.json.Decoder(schema.TaskRequest)
 
 
 class Endpoints:
@@ -47,7 +39,7 @@ class Endpoints:
         task = await self._parse(client, model, parse_task, _ADAPT, body)
         adaptation = await self._scheduler.learn(client, model, task)
         name, classes = self._adapters.add(model.name, adaptation), task.examples.classes
-        response = AdaptResponse(
+        response = schema.AdaptResponse(
             name, self._seconds, adaptation.info.after, _milliseconds(began), _loss_before(model, adaptation),
             None if classes is None else list(classes), _detail(model, adaptation),
             list(adaptation.outside.notes) or None,

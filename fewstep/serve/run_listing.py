@@ -29,9 +29,7 @@ def read_log(folder: Path | None, name: str, after: int) -> dict[str, Any]:
     """The rows of a run's log after a step."""
     run = _runs(folder, name).get(name)
     if run is None:
-        raise not_found(
-            "unknown_run", f"There is no run {name[:80]!r} in the folder that is served. GET /v1/runs lists them."
-        )
+        raise not_found("unknown_run", f"There is no run {name[:80]!r} in the watched folder. GET /v1/runs lists them.")
     rows = [row for row in run.log() if int(row[0]) > after]
     return {"name": name, "rows": [_row(row) for row in rows]}
 

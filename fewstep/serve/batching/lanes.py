@@ -2,7 +2,7 @@
 
 Work is in lanes by the time that one task takes, each with a worker thread of its own, so that nothing waits for what
 takes much longer: a call that has begun cannot be interrupted. In a lane the client goes first that has had the least
-time, and of its work the sort that has had the least.
+time, and of its work the sort that has had the least. How much work of one client may wait is bounded.
 """
 
 import math
@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from fewstep.serve.errors import overloaded
 
 QUICK = 0.01  # seconds that a task takes to be in the first lane: so little that nobody is refused for it
 CALL = 0.25  # seconds of one call, at most, if its tasks can be done in several
@@ -77,3 +79,31 @@ class Lane:
 def make_lanes() -> tuple[Lane, ...]:
     """The lanes, the quickest first."""
     return tuple(Lane(name, limit) for name, limit in _LANES)
+
+
+class Backlog:
+    """The estimated seconds of work that each client has waiting."""
+
+    def __init__(self, limit: float):
+        self._limit = limit
+        self._waiting: dict[str, float] = {}
+
+    def enter(self, client: str, seconds: float) -> None:
+        """Counts work. Raises a `Refusal` if that client has too much already; one piece is always admitted."""
+        waiting = self._waiting.get(client, 0.0)
+        if waiting and waiting + seconds > self._limit:
+            raise overloaded(
+                f"About {waiting:.1f} s of work of yours ({client}) is waiting, this request takes about {seconds:.1f} "
+                f"s, and the limit for one client is {self._limit:g} s. Wait for answers before you send more, or ask "
+                "for fewer steps, samples or rows.",
+                wait=math.ceil(waiting),
+            )
+        self._waiting[client] = waiting + seconds
+
+    def leave(self, client: str, seconds: float) -> None:
+        """Counts it no more."""
+        rest = self._waiting[client] - seconds
+        if rest > 1e-9:
+            self._waiting[client] = rest
+        else:
+            del self._waiting[client]

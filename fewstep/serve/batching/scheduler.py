@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.serve.batching.backlog import Backlog
 from fewstep.serve.batching.batcher import Batcher, Call
 from fewstep.serve.batching.buckets import SAMPLES, STEPS, TASKS, bucket
-from fewstep.serve.batching.lanes import CALL, QUICK, Costs
+from fewstep.serve.batching.lanes import CALL, QUICK, Backlog, Costs
 from fewstep.serve.batching.pack import answer, learn
 from fewstep.serve.batching.program_cache import AnswerKey, LearnKey, ProgramCache
 from fewstep.serve.errors import invalid

@@ -18,18 +18,9 @@ from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.scheduler import Scheduler
 from fewstep.serve.endpoints import Endpoints
 from fewstep.serve.errors import Refusal, overloaded, slow_body, too_late, unavailable
+from fewstep.serve.http import asgi
 from fewstep.serve.http.access import Access, Public
-from fewstep.serve.http.asgi import (
-    Receive,
-    Scope,
-    Send,
-    check_headers,
-    check_json,
-    read_body,
-    refuse,
-    reply,
-    watch,
-)
+from fewstep.serve.http.asgi import Receive, Scope, Send
 from fewstep.serve.http.clients import Connections, client_of
 from fewstep.serve.http.logging import Log
 from fewstep.serve.http.metrics import Metrics, resident_bytes
@@ -87,22 +78,22 @@ class Service:
         extra = self.access.allowed_origin(scope) if self.access.allows_cors else ()
         short = self._short_paths.get(path) if method == "POST" else None
         try:
-            check_headers(scope, self.limits.headers)
+            asgi.check_headers(scope, self.limits.headers)
             self.access.check(scope)
             if short is not None:
                 status[0] = 200
-                await reply(send, 200, await self._compute(scope, receive, *short), more=extra)
+                await asgi.reply(send, 200, await self._compute(scope, receive, *short), more=extra)
             else:
-                await self._route(scope, receive, watch(send, status, extra))
+                await self._route(scope, receive, asgi.watch(send, status, extra))
         except Refusal as refusal:
             status[0], code = refusal.status, refusal.code
-            await refuse(send, refusal, extra)
+            await asgi.refuse(send, refusal, extra)
         except (ConnectionResetError, asyncio.CancelledError):
             status[0], code = 499, "gone"  # the client has left: nobody reads an answer
         except Exception as error:
             status[0], code = 500, "internal_error"
             self.log.event("error", path=path, error=repr(error), traceback=traceback.format_exc())
-            await refuse(send, Refusal(500, code, "Something went wrong in the service. See its log."), extra)
+            await asgi.refuse(send, Refusal(500, code, "Something went wrong in the service. See its log."), extra)
         seconds = time.perf_counter() - began
         self.metrics.answered(short[0] if short else route_name(path), status[0], seconds)
         self.log.request(method, path, status[0], seconds, scope.get("client"), code)
@@ -117,14 +108,14 @@ class Service:
         """Admits a request that computes, reads it and does it, all within its time."""
         self.access.check_token(scope)
         self._check_ready()
-        check_json(scope)
+        asgi.check_json(scope)
         if self.busy >= self.limits.requests:
             raise overloaded(f"{self.busy} requests are being answered, which is the limit. Wait a moment, and retry.")
         self.busy += 1
         body = None
         try:
             async with asyncio.timeout(self.limits.seconds) as bound:
-                body = await read_body(scope, receive, self.limits.body)
+                body = await asgi.read_body(scope, receive, self.limits.body)
                 return await work(client_of(scope.get("client")), model, body)
         except TimeoutError:
             if not bound.expired():
