@@ -15,10 +15,11 @@ from sklearn.model_selection import KFold
 
 from fewstep import data
 from fewstep.cli import main
-from fewstep.layerwise.tables import Table
+from fewstep.layerwise.tables import to_labels
 from fewstep.reproduce.layerwise import _methods, _sets, _sgd, tables
 from fewstep.reproduce.layerwise._published import ALL
 from fewstep.reproduce.layerwise._rows import summary
+from fewstep.tables import Frame
 
 POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
 
@@ -131,7 +132,7 @@ class TestCommandLine:
         ],
     )
     def test_labels_stay_apart(self, cells: list[str], labels: list[Any]) -> None:
-        found = Table(Path("t.csv"), {"y": cells}, [2, 3]).labels("y")
+        found = to_labels(Frame("t.csv", {"y": np.asarray(cells, object)}), "y")
         assert found.tolist() == labels
         assert found.dtype != object
 

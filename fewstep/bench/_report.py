@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.bench._records import Result, Row
 from fewstep.files import write_text
 from fewstep.pages import heading, page, paragraph, table
@@ -31,11 +33,11 @@ def write_report(folder: Path, result: Result, provenance: str) -> None:
     mark = "a quick look, not a measurement" if result.quick else ""
     parts = [heading(TITLE, 1), paragraph(_LEGEND), table(HEAD, table_rows(result.rows))]
     parts += [paragraph(line) for line in remarks(result)]
-    parts.append(write_figure(folder / "figures", _speeds(result.rows), mark))
+    parts.append(Markup(write_figure(folder / "figures", _speeds(result.rows), mark)))
     if result.sweeps:
         sweeps = table(SWEEP_HEAD, sweep_rows(result.sweeps))
-        parts += [sweeps, write_figure(folder / "figures", _growth(result.sweeps), mark)]
-    parts.append(provenance)
+        parts += [sweeps, Markup(write_figure(folder / "figures", _growth(result.sweeps), mark))]
+    parts.append(Markup(provenance))
     write_text(folder / "report.html", page(TITLE, parts))
 
 

@@ -87,11 +87,9 @@ def _is_folder(tasks: str) -> bool:
 
 def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     own = data.info(tasks)
-    size, rotate, down, head, meta_batch, queries, rate = own.defaults
     usual: dict[str, Any] = {
-        "steps": 40_000, "meta_batch": meta_batch, "validation_tasks": 200, "inner_lr": rate, "outer_lr": 2e-3,
-        "schedule": "cosine", "image_size": size, "queries": queries, "rotate": rotate, "down": down, "head": head,
-        "validation_ways": given.get("ways", Images.ways),
+        "steps": 40_000, "validation_tasks": 200, "outer_lr": 2e-3, "schedule": "cosine",
+        "validation_ways": given.get("ways", Images.ways), **own.defaults._asdict(),
     } | ({"split": own.splits[0]} if own.splits else {})  # fmt: skip
     return usual | ({"meta_batch": 2} if method in OF_CLASSES else {})
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from fewstep._errors import FewstepError
-from fewstep.data._decode import decode
+from fewstep.data import decode
 from fewstep.serve.errors import invalid
 
 EDGE = 1024  # pixels; a small file can decompress into a very large image, so its size is checked first

@@ -12,8 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier
-from fewstep.layerwise._stack import project
+from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, project
 from fewstep.reproduce.layerwise import _measures, _sgd
 
 NOISE = 0.02  # added to all rows before W_s sees them, as in the authors' code

@@ -13,7 +13,7 @@ from fewstep.reproduce import _folder
 from fewstep.reproduce._figure import Figure
 from fewstep.reproduce._run import made_with
 from fewstep.reproduce.universality import _figures, _measure, _report
-from fewstep.universality._target import Target
+from fewstep.universality import Target
 from fewstep.universality.construct import construct
 from fewstep.universality.plan import Plan
 from fewstep.universality.targets import EXAMPLES, TARGETS, target_of

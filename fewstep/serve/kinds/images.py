@@ -65,7 +65,7 @@ def _pixels(model: ServedModel, part: Support | Query, name: str, limit: int) ->
 
 def _inverts(model: ServedModel) -> bool:
     """Whether the network sees light ink on dark ground, and people draw dark on light."""
-    return model.experiment.tasks == "omniglot"
+    return data.info(model.experiment.tasks).dark_on_light
 
 
 def _shapes(model: ServedModel) -> Shapes:
