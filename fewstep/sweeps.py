@@ -74,7 +74,7 @@ def sweep(
         learner, tasks, steps=steps, optimizer=_optimizer(make), meta_batch=meta_batch,
         outer=lambda _: _gradient(make, outer), chunk=chunk, log_every=log_every, state=state,
     )  # fmt: skip
-    metas, losses = trained.state.meta["meta"], np.asarray([row.loss for row in trained.log])
+    metas, losses = trained.state.meta["meta"], np.reshape([row.loss for row in trained.log], (-1, len(rows)))
     each = [jax.tree.map(lambda leaf, n=number: leaf[n], metas) for number in range(len(rows))]
     return [Trial(*row, meta, losses[:, n]) for n, (row, meta) in enumerate(zip(rows, each, strict=True))]
 
