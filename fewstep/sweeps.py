@@ -16,7 +16,7 @@ from fewstep._errors import FewstepError
 from fewstep._outer import Gradient, Outer, loss_gradient
 from fewstep._rule import Meta
 from fewstep._streams import START
-from fewstep._train import state_of, train
+from fewstep.training import state_of, train
 
 Make = Callable[..., tuple[Learner, optax.GradientTransformation]]
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from fewstep._train import Row, first_state
 from fewstep.experiments import Experiment
 from fewstep.runs import create_run
 from fewstep.serve._app import Service
@@ -26,6 +25,7 @@ from fewstep.serve._limits import Limits
 from fewstep.serve._log import Log
 from fewstep.serve._models import load_models
 from fewstep.serve._server import background
+from fewstep.training import Row, first_state
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}

@@ -15,7 +15,6 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
-from fewstep._train import first_state, make_segment
 from fewstep.bench._problem import loss_of, network_of, tasks_of
 from fewstep.bench._workloads import Workload
 from fewstep.bench.peers.wire import System, speak
@@ -23,6 +22,7 @@ from fewstep.experiments.build import make_mesh
 from fewstep.experiments.experiment import Experiment
 from fewstep.machine import layout
 from fewstep.outers import unrolled
+from fewstep.training import first_state, make_segment
 
 
 def make(problem: Any) -> System:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fewstep import _interrupt
 from fewstep._errors import FewstepError
 from fewstep.cli import (
     _adapt,
@@ -23,6 +22,7 @@ from fewstep.cli import (
     _train,
 )
 from fewstep.cli._parse import parse
+from fewstep.machine import interrupt
 from fewstep.machine.compilation import keep_compiled
 from fewstep.runs.run import version
 
@@ -49,7 +49,7 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"fewstep {version()}")
         return 0
     try:
-        _interrupt.release()  # from here on Ctrl-C is ours to answer
+        interrupt.release()  # from here on Ctrl-C is ours to answer
         _train.check_target(words)
         return parse(COMMANDS, words)()
     except FewstepError as error:
@@ -57,7 +57,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
-        return _interrupt.CODE
+        return interrupt.CODE
 
 
 def script() -> None:

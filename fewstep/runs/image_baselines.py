@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from fewstep._evaluate import make_judge, summarize
+from fewstep.evaluation import make_evaluate, summarize
 from fewstep.experiments.learners import trained_ways
 from fewstep.learners import color_histogram, nearest_mean, pixels
 from fewstep.problems.problem import problem
@@ -38,7 +38,7 @@ def image_baselines(
         for name, features in _FEATURES.items():
             say(f"Judging the {name}: {asked}-way {number}-shot.")
             learner = nearest_mean(features, asked)
-            judge = make_judge(learner, tasks, model.built.problem.score, steps=(0,), n_tasks=n_tasks, seed=seed)
+            judge = make_evaluate(learner, tasks, model.built.problem.score, steps=(0,), n_tasks=n_tasks, seed=seed)
             score = summarize(number, 0, judge(learner.init(jax.random.key(0)), tasks.data)[:, 0])
             made[name].append({
                 "split": split, "shots": number, "inner_steps": None, "metric": model.built.problem.metric,

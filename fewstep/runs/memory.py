@@ -11,7 +11,6 @@ import numpy as np
 
 from fewstep._network import flatten
 from fewstep._rule import Meta
-from fewstep._train import train
 from fewstep.experiments.build import Built, build, inner_steps
 from fewstep.experiments.experiment import Experiment
 from fewstep.problems.tables import problem_of_rows
@@ -19,6 +18,7 @@ from fewstep.runs.train import validation
 from fewstep.tables import Rows, Schema
 from fewstep.tables._ensemble import Ensemble
 from fewstep.tables._interval import Calibration
+from fewstep.training import train
 
 
 class Fitted(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import make_judge, summarize
 from fewstep._rule import Meta
+from fewstep.evaluation import make_evaluate, summarize
 from fewstep.experiments.build import Built, build, inner_steps
 from fewstep.experiments.learners import trained_ways
 from fewstep.files import is_locked
@@ -171,7 +171,7 @@ def evaluate_places(
         sample = next(iter(tasks.values()))
         sample = _on_support(sample) if on == "support" else sample
         learner, score = model.built.make(asked, norm), model.built.problem.score
-        judge = make_judge(learner, sample, score, steps=steps, n_tasks=n_tasks, seed=seed)
+        judge = make_evaluate(learner, sample, score, steps=steps, n_tasks=n_tasks, seed=seed)
         kind = {"ways": asked, "queries": queries, "norm": norm, "transductive": norm == "transductive"}
         for name, here in tasks.items():
             values = _values(model, judge, here.data, (n_tasks, len(steps)))

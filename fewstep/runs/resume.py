@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Callable
 
 from fewstep._errors import FewstepError
-from fewstep._train import TrainState, first_state
 from fewstep.experiments.build import Built
 from fewstep.experiments.experiment import option
 from fewstep.machine import distributed
 from fewstep.runs.run import Line, Run, open_run
 from fewstep.runs.settings import differences
+from fewstep.training import TrainState, first_state
 
 Say = Callable[[str], None]
 

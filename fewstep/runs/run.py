@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fewstep._errors import FewstepError
-from fewstep._train import Row, TrainState, first_state
 from fewstep.experiments.build import Built, build
 from fewstep.experiments.experiment import Experiment, option
 from fewstep.files import LOCK, write_text, writing
 from fewstep.runs import checkpoint
 from fewstep.runs.settings import differences, fingerprint
+from fewstep.training import Row, TrainState, first_state
 
 CONFIG = "config.json"
 _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from tensorboardX import SummaryWriter
 
-from fewstep._train import NotFinite, Row, TrainState, train
-from fewstep._validate import make_validate
+from fewstep.evaluation import make_validate
 from fewstep.experiments.build import Built, inner_steps, lay_out, make_mesh
 from fewstep.files import locked
 from fewstep.machine import distributed, layout
@@ -19,6 +18,7 @@ from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
 from fewstep.runs.resume import begin, check_unchanged
 from fewstep.runs.run import Line, Run
+from fewstep.training import NotFinite, Row, TrainState, train
 
 SAVE_SECONDS = 15.0
 

@@ -19,12 +19,12 @@ from fewstep._episode import Batch, Episode
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep._train import train
 from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
 from fewstep.tables._judge import Answers, Error, ask, draws_of, error
 from fewstep.tables._table import Rows, Table
 from fewstep.tasks.table import whole_tasks
+from fewstep.training import train
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
