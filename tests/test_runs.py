@@ -14,7 +14,6 @@ import pytest
 from helpers import assert_equal
 
 from fewstep import Experiment, FewstepError
-from fewstep._train import first_state
 from fewstep.experiments.build import build
 from fewstep.machine import autotune, layout
 from fewstep.machine.layout import Layout, choose
@@ -22,6 +21,7 @@ from fewstep.runs import adapt, create_run, evaluate_run, load, open_run, train_
 from fewstep.runs import checkpoint as checkpoints
 from fewstep.runs.train import silent
 from fewstep.tasks import batch
+from fewstep.training import first_state
 
 pytestmark = pytest.mark.xdist_group("runs")  # one worker makes what they share
 SMALL = Experiment(

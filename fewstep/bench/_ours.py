@@ -16,7 +16,7 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
-from fewstep._train import first_state, make_segment
+from fewstep.training import first_state, make_segment
 from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
 from fewstep.bench.wire import Problem, System, speak

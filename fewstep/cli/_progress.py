@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from fewstep._train import Row
 from fewstep.cli._show import say
 from fewstep.machine.meter import Meter, time_left
 from fewstep.runs import Progress
+from fewstep.training import Row
 
 _LINE_SECONDS = 10.0
 _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]

@@ -15,8 +15,8 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer
 from fewstep._rule import Rule
-from fewstep._train import Trained, train
-from fewstep._validate import make_validate
+from fewstep.training import Trained, train
+from fewstep.evaluation import make_validate
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of

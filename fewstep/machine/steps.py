@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import jax
 
-from fewstep._train import TrainState, first_state, make_segment
+from fewstep.training import TrainState, first_state, make_segment
 from fewstep.compute import everywhere
 from fewstep.experiments import Built, Experiment, build
 from fewstep.machine.layout import lay_out, make_mesh

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fewstep._rule import Meta
-from fewstep._train import TrainState
+from fewstep.training import TrainState
 from fewstep.experiments import Built
 from fewstep.models._model import Model
 

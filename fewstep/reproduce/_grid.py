@@ -13,8 +13,6 @@ import numpy as np
 from fewstep._errors import FewstepError
 from fewstep._outer import task_keys
 from fewstep._streams import UNSEEN
-from fewstep._train import NotFinite
-from fewstep._train import Row as LogRow
 from fewstep.compute import light
 from fewstep.experiments import Experiment
 from fewstep.files import finite, read_json, write_json, writing
@@ -26,6 +24,8 @@ from fewstep.reproduce._study import Cell, Judged
 from fewstep.runs import Model, Progress, Run, create_run, evaluate_places, evaluate_run, load, open_run, train_run
 from fewstep.runs.budget import steps_within
 from fewstep.runs.settings import differences
+from fewstep.training import NotFinite
+from fewstep.training import Row as LogRow
 
 _NOTE_SECONDS = 10.0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fewstep._errors import FewstepError
-from fewstep._train import Row, TrainState
+from fewstep.training import Row, TrainState
 from fewstep.files import locked, write_text, writing
 from fewstep.pages import COLORS, figure, heading, page, paragraph, svg, table
 from fewstep.runs import checkpoint, log

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from fewstep._train import Row
+from fewstep.training import Row
 from fewstep.models import LogLine
 
 NAME = "metrics.csv"
@@ -14,10 +14,12 @@ _COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
 
 def to_lines(rows: Iterable[Row], seeds: Sequence[int]) -> list[Line]:
     """Rows as lines, one per seed."""
+    scores = lambda row, n: "" if row.validation is None else str(row.validation[n])
     return [
-        [*map(str, (row.step, seed, row.loss[n], row.gradient_norm[n])), str(row.validation[n]) if row.validation else ""]
-        for row in rows for n, seed in enumerate(seeds)
-    ]  # fmt: skip
+        [*map(str, (row.step, seed, row.loss[n], row.gradient_norm[n])), scores(row, n)]
+        for row in rows
+        for n, seed in enumerate(seeds)
+    ]
 
 
 def to_csv(lines: Iterable[Line], *, head: bool = True) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fewstep._errors import FewstepError
-from fewstep._train import TrainState, first_state
+from fewstep.training import TrainState, first_state
 from fewstep.experiments import Built
 from fewstep.machine import distributed
 from fewstep.runs.log import Line

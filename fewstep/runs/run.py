@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep._errors import FewstepError
-from fewstep._train import TrainState, first_state
+from fewstep.training import TrainState, first_state
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import LOCK, write_text, writing
 from fewstep.runs import checkpoint, log

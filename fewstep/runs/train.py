@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from fewstep._train import NotFinite, Row, TrainState
+from fewstep.training import NotFinite, Row, TrainState
 from fewstep.experiments import Built
 from fewstep.files import locked
 from fewstep.machine import distributed
