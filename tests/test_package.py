@@ -43,3 +43,23 @@ def test_the_library_loads_nothing_of_a_run_a_plot_or_a_command_line():
     assert done.stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="'fewstep' has no attribute 'experiment'"):
         _ = fewstep.experiment
+
+
+def test_private_modules_are_private():
+    """What another package needs is exported by the package's `__init__`; the floors are import-linter's to check."""
+    reached = []
+    for path in sorted((ROOT / "fewstep").rglob("*.py")):
+        package = path.relative_to(ROOT / "fewstep").parts[0]
+        for other, module in re.findall(r"from fewstep\.(\w+)\.(_\w+)", path.read_text()):
+            if other != package:
+                reached.append(f"{path.relative_to(ROOT)}: fewstep.{other}.{module}")
+    assert reached == []
+
+
+def test_only_kinds_ask_what_kind_a_problem_is():
+    question = re.compile(r"has_images|has_table|\bkind\.name\s*==|==\s*[\"']omniglot[\"']")
+    asking = [
+        str(path.relative_to(ROOT)) for path in sorted((ROOT / "fewstep").rglob("*.py"))
+        if "problems" not in path.parts and question.search(path.read_text())
+    ]  # fmt: skip
+    assert asking == []

@@ -16,13 +16,13 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
-from fewstep.training import first_state, make_segment
 from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
 from fewstep.bench.wire import Problem, System, speak
 from fewstep.experiments import Experiment
 from fewstep.machine.layout import lay_out, make_mesh
 from fewstep.outers import unrolled
+from fewstep.training import first_state, make_segment
 
 
 def make(problem: Problem) -> System:

@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fewstep.machine import interrupt
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._parse import parse
+from fewstep.machine import interrupt
 from fewstep.machine.compilation import keep_compiled
 from fewstep.runs import version
 

@@ -15,13 +15,13 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer
 from fewstep._rule import Rule
-from fewstep.training import Trained, train
 from fewstep.evaluation import make_validate
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.outers import OUTERS, refuse_without_signal
 from fewstep.problems import Kind, Problem, is_own, kind_of
+from fewstep.training import Trained, train
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

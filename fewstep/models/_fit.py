@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from fewstep._rule import Meta
-from fewstep.training import TrainState
 from fewstep.experiments import Built
 from fewstep.models._model import Model
+from fewstep.training import TrainState
 
 
 def kept_metas(built: Built, state: TrainState, keep: str | None = None) -> dict[int, Meta]:

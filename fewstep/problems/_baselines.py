@@ -19,11 +19,11 @@ from fewstep._episode import Batch, Episode
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep.training import train
 from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
 from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
 from fewstep.tables import Rows, Table, whole_tasks
+from fewstep.training import train
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"

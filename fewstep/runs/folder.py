@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fewstep._errors import FewstepError
-from fewstep.training import Row, TrainState
 from fewstep.files import locked, write_text, writing
 from fewstep.pages import COLORS, figure, heading, page, paragraph, svg, table
 from fewstep.runs import checkpoint, log
 from fewstep.runs.signals import stop_signals
+from fewstep.training import Row, TrainState
 
 
 class RunFolder:

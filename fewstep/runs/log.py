@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from fewstep.training import Row
 from fewstep.models import LogLine
+from fewstep.training import Row
 
 NAME = "metrics.csv"
 Line = list[str]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fewstep._errors import FewstepError
-from fewstep.training import TrainState, first_state
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import LOCK, write_text, writing
 from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
+from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
 _MADE_BY = "experiment.json"  # of a checkpoint

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from fewstep.training import NotFinite, Row, TrainState
 from fewstep.experiments import Built
 from fewstep.files import locked
 from fewstep.machine import distributed
@@ -18,6 +17,7 @@ from fewstep.runs.log import Line, to_lines
 from fewstep.runs.resume import begin, check_unchanged
 from fewstep.runs.run import Run
 from fewstep.runs.signals import stop_signals
+from fewstep.training import NotFinite, Row, TrainState
 
 SAVE_SECONDS = 15.0
 

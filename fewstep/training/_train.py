@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,17 @@ class Trained(NamedTuple):
     log: list[Row]
 
 
+class Recorder(Protocol):
+    """What keeps a training, such as `fewstep.runs.RunFolder`: it is asked where to resume, gets every segment's state
+    and rows, and says whether to stop; at the end it gets the last state."""
+
+    def resume(self, first: TrainState) -> TrainState: ...
+
+    def record(self, state: TrainState, rows: list[Row]) -> bool: ...
+
+    def finish(self, state: TrainState) -> None: ...
+
+
 def train(
     learner: Learner,
     tasks: Tasks,
@@ -57,6 +68,7 @@ def train(
     patience: int | None = None,
     state: TrainState | None = None,
     on_segment: Callable[[TrainState, list[Row]], bool | None] | None = None,
+    run: Recorder | None = None,
     agree: Callable[[int], int] = int,
 ) -> Trained:
     """Meta-trains a learner on tasks.
@@ -67,7 +79,8 @@ def train(
     (default: 0, or those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks;
     `validate` from `make_validate` every `validate_every` steps, and `patience` stops after that many validations
     without a better score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends
-    training when it returns True; `agree` gives all processes of a mesh the same number, one of theirs.
+    training when it returns True; `run` keeps the training, such as `fewstep.runs.RunFolder("runs/x")`, and resumes it;
+    `agree` gives all processes of a mesh the same number, one of theirs.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -85,7 +98,7 @@ def train(
     data, validation_data = everywhere((tasks.data, validation_data), mesh)
     # A copy of the caller's state, because each segment is handed the buffers of the one before.
     state = first_state(learner, optimizer, seeds) if state is None else jax.tree.map(jnp.copy, state)
-    state = everywhere(state, mesh)
+    state = everywhere(state if run is None else run.resume(state), mesh)
     number, log, limit = int(state.step), [], 1  # the first call compiles
     while number < steps and not _stale(state, patience):
         count = min(limit, log_every - number % log_every, steps - number)
@@ -102,8 +115,11 @@ def train(
             state, scores = validate(state, validation_data)
         state, rows = _log(state, number, log_every, scores)
         log += rows
-        if on_segment and on_segment(state, rows):
+        stop = on_segment is not None and on_segment(state, rows)
+        if (run is not None and run.record(state, rows)) or stop:
             break
+    if run is not None:
+        run.finish(state)
     meta = one_seed(state.meta) if alone else jax.tree.map(jnp.copy, state.meta)
     return Trained(meta, state, log)
 
