@@ -20,7 +20,7 @@ from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Problem, is_own, kind_of
+from fewstep.problems import Kind, Problem, kind_of
 from fewstep.training import Trained, train
 
 
@@ -115,7 +115,7 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.located(experiment.method))
+    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.method, experiment.folder)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
@@ -180,11 +180,8 @@ def _outer(experiment: Experiment, method: Method) -> Outer:
     name = experiment.outer
     if method.outer and name != method.outer:
         raise FewstepError(f"{method.name} takes its outer gradient by {method.outer}; `outer={name!r}` contradicts.")
-    if is_own(name):
-        text = experiment.located(name)
-        return function_of("outer gradient", text, "(learner)", OUTERS)
     if name not in OUTERS:
-        function_of("outer gradient", name, "(learner)", OUTERS)  # raises, with the names that are known
+        return function_of("outer", experiment.located(name), "(learner)", dict.fromkeys(OUTERS))
     takes = inspect.signature(OUTERS[name]).parameters
     options = {option: experiment.value(option) for option in takes if experiment.has(option)}
     return OUTERS[name](**(options | ({"steps": experiment.inner_steps} if "steps" in takes else {})))

@@ -19,7 +19,7 @@ from fewstep.problems._episodes import draw_episodes, write_png
 from fewstep.problems._kind import Answer, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_means
 from fewstep.problems._options import option
-from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
+from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
 
 _FOLDER = "folder:"
@@ -143,10 +143,8 @@ def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
 def _network(
     options: Any, image: tuple[int, int, int], ways: int, outputs: int | None = None, norm: str | None = None
 ) -> Network:
-    if callable(options.network) or is_own(options.network):
-        return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
     if options.network != "conv4":
-        raise FewstepError(f"`network` is {options.network!r}. Known for images: conv4, or FILE.py:FUNCTION.")
+        return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
     return networks.conv4(
         image, outputs, filters=options.filters, blocks=options.blocks, pool=options.down == "pool",
         average=options.head == "average", norm=norm or options.norm, scale=options.norm_scale,
