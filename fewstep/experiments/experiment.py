@@ -153,9 +153,7 @@ def plan_of(method: str, tasks: str, options: Mapping[str, Any], folder: Path | 
     kind, way = kind_of(tasks), method_of(method, folder)
     usual = str(kind.network(tasks)().network)
     outer = way.outer or options.get("outer", "unrolled")
-    return _plan(
-        kind, way, tasks, options.get("network", usual) != usual, outer, tuple(sorted(map(_hashable, options.items())))
-    )
+    return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
 
 
 def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Mapping[str, Any]) -> OptionPlan:
