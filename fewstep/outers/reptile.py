@@ -9,14 +9,14 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._contract import AFTER_TRAINING, Learner, Step
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._network import flatten
 from fewstep._outer import Gradient, Outer
-from fewstep._rule import Flat, Meta
+from fewstep._rule import Meta
 
 
 def reptile(
@@ -55,7 +55,7 @@ def reptile(
     return outer
 
 
-def refuse_without_signal(meta: Meta, fast: Flat) -> None:
+def refuse_without_signal(meta: Meta, fast: PyTree) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(flatten(meta.get("weights", {})).keys() - flatten(fast).keys())
