@@ -19,7 +19,7 @@ from fewstep.problems import HIDDEN, KINDS, Kind, OwnNetwork, fill, from_signatu
 VERSION = 2  # of the configuration
 
 
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True, init=False, eq=False)
 class Experiment:
     """What to train, on what, and how: `Experiment("mtnet", "sinusoid", steps=2000, shots=5)`.
 
@@ -31,7 +31,7 @@ class Experiment:
     method: str
     tasks: str
     groups: tuple[Any, ...]
-    folder: Path | None = dataclasses.field(compare=False, repr=False)
+    folder: Path | None = dataclasses.field(repr=False)
 
     def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Any) -> None:
         plan = plan_of(method, tasks, options, folder)
@@ -49,6 +49,9 @@ class Experiment:
                     return getattr(group, name)
         raise AttributeError(f"{name!r} is not an option of {self.method} on {self.tasks}.")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and self.settings() == other.settings()
+
     def __hash__(self) -> int:
         return hash(self.to_json())
 
@@ -61,8 +64,10 @@ class Experiment:
         return getattr(self, name)
 
     def replace(self, **changes: Any) -> "Experiment":
-        """The experiment with some options changed."""
-        settings = {**self.settings(), **changes}
+        """The experiment with some options changed; of another method or other tasks, with their own defaults."""
+        names = self.differing() if {"method", "tasks"} & changes.keys() else self.settings()
+        kept = {name: value for name, value in self.settings().items() if name in ("method", "tasks", *names)}
+        settings = {**kept, **changes}
         return Experiment(settings.pop("method"), settings.pop("tasks"), folder=self.folder, **settings)
 
     def at(self, folder: Path) -> "Experiment":

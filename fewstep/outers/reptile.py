@@ -5,11 +5,11 @@ r"""Reptile: the start moves towards where the tasks went; no query, no derivati
 Reference: Nichol, Achiam & Schulman, On First-Order Meta-Learning Algorithms, 2018.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Key
 
 from fewstep._contract import AFTER_TRAINING, Learner, Step
 from fewstep._episode import Batch, Episode
@@ -55,7 +55,7 @@ def reptile(
     return outer
 
 
-def refuse_without_signal(meta: Meta, fast: PyTree) -> None:
+def refuse_without_signal(meta: Meta, fast: dict[str, Any]) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(flatten(meta.get("weights", {})).keys() - flatten(fast).keys())
