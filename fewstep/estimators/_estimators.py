@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
-from fewstep.experiments import Experiment, build, plan_of
+from fewstep.experiments import Experiment, build, network_options, plan_of
 from fewstep.models import Adaptation, adapt, calibrate_model, fit_model
-from fewstep.problems import IN_MEMORY, OwnNetwork, Perceptron, problem_of_rows
+from fewstep.problems import IN_MEMORY, problem_of_rows
 from fewstep.tables import (
     Cells,
     Column,
@@ -103,21 +103,14 @@ class FewShotEstimator(BaseEstimator, ABC):
     def _train(self, schema: Schema, parts: dict[str, Rows], shots: int, seed: int) -> None:
         """Trains, keeps the best parameters on the validation tasks, and calibrates on these."""
         experiment = self._experiment(schema, shots, seed)
-        problem = problem_of_rows(
-            experiment.groups[0], self._network(experiment), schema, lambda: Table(schema, {}, parts)
-        )
+        network = network_options(experiment, self.network)
+        problem = problem_of_rows(experiment.groups[0], network, schema, lambda: Table(schema, {}, parts))
         self.model_, self.history_ = fit_model(build(experiment, problem), self._watch)
         self.coverage_ = None
         if set(parts["validation"].names) & set(parts["train"].names):
             return  # errors on what it was trained on say nothing
         calibration, self.coverage_ = calibrate_model(self.model_, parts["validation"])
         self.model_ = dataclasses.replace(self.model_, calibration=calibration)
-
-    def _network(self, experiment: Experiment) -> Any:
-        """The network's options, or the user's own function in their place."""
-        if self.network is not None:
-            return OwnNetwork(self.network)  # type: ignore[arg-type]
-        return next((group for group in experiment.groups if hasattr(group, "network")), Perceptron())
 
     def save(self, path: Path | str) -> Path:
         """Writes the fitted model into one file, without pickle; `fewstep.estimators.load` reads it."""

@@ -129,11 +129,7 @@ def build(
 def make_problem(experiment: Experiment, *, network: Callable[..., Any] | None = None) -> Problem:
     """The problem of an experiment."""
     tasks = experiment.located(experiment.tasks)
-    kind = kind_of(tasks)
-    options, group = experiment.groups[0], _network_group(experiment, kind)
-    if network is not None:
-        group = _Network(network, group.loss)
-    return kind.problem(tasks, options, group)
+    return kind_of(tasks).problem(tasks, experiment.groups[0], network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,10 +140,13 @@ class _Network:
     loss: str
 
 
-def _network_group(experiment: Experiment, kind: Kind) -> Any:
-    """The network's options with the paths of a user's own files; the kind's own where the method has none."""
+def network_options(experiment: Experiment, network: Callable[..., Any] | None = None) -> Any:
+    """The network's options with the paths of a user's own files; the kind's own where the method has none. `network`
+    may be a function in Python."""
+    if network is not None:
+        return _Network(network, network_options(experiment).loss)
     if not experiment.has("network"):
-        return kind.network(experiment.tasks)()
+        return kind_of(experiment.located(experiment.tasks)).network(experiment.tasks)()
     group = next(group for group in experiment.groups if "network" in group.__dataclass_fields__)
     own = {name: experiment.located(getattr(group, name)) for name in ("network", "loss") if hasattr(group, name)}
     group = dataclasses.replace(group, **own)
