@@ -3,6 +3,7 @@
 from fewstep.models._adaptation import LEVEL as LEVEL
 from fewstep.models._adaptation import Adaptation as Adaptation
 from fewstep.models._adaptation import adapt as adapt
+from fewstep.models._adaptation import calibrated as calibrated
 from fewstep.models._adaptation import check_rows as check_rows
 from fewstep.models._calibration import LEVELS as LEVELS
 from fewstep.models._calibration import Calibration as Calibration

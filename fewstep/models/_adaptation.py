@@ -53,13 +53,24 @@ class Adaptation(NamedTuple):
                 f"The adapted network predicts values that are not finite after {self.steps} inner steps. Take fewer "
                 "steps, or bring the support set to the scale the run was trained on."
             )
-        if (known := self.calibration) is None:
-            return Answer(mean, low, high, spread)
-        if self.model.problem.classes:
-            mean = known.probabilities(mean, self.shots)
-            return Answer(mean, mean, mean, spread, calibrated=True)
-        half = known.half(spread, self.shots, level) + np.reshape(distance, (-1, 1)) + self.distance
-        return Answer(mean, mean - half, mean + half, spread, calibrated=True)
+        answer = Answer(mean, low, high, spread)
+        if self.calibration is None:
+            return answer
+        return calibrated(self.model, answer, self.shots, level=level, distance=distance + self.distance)
+
+
+def calibrated(
+    model: Model, answer: Answer, shots: int, *, level: float = LEVEL, distance: np.ndarray | float = 0.0
+) -> Answer:
+    """An answer with the intervals or probabilities of a model that is calibrated, after learning from so many rows.
+    `distance` is how far each row, and what was learned from, lies outside of what training had."""
+    known, mean, spread = model.calibration, np.asarray(answer.mean, float), np.asarray(answer.spread, float)
+    assert known is not None
+    if model.problem.classes:
+        mean = known.probabilities(mean, shots)
+        return Answer(mean, mean, mean, spread, calibrated=True)
+    half = known.half(spread, shots, level) + (np.reshape(distance, (-1, 1)) if np.size(distance) else 0.0)
+    return Answer(mean, mean - half, mean + half, spread, calibrated=True)
 
 
 def adapt(

@@ -134,10 +134,11 @@ class Kind:
     - `pin(tasks, options, begun)` adds to the options what the data say, as the run that was `begun` has it;
     - `note(problem)` is what a user should know of the data before a training;
     - `read(problem, source, part)` makes a `Given` of a user's file or folder, or of the fields of a request;
-    - `write(problem, query, answer)` gives an answer in the user's units and names;
+    - `write(problem, query, answer)` gives an answer in the user's units and names, `units(problem, y)` only numbers;
     - `baselines(problem, plan, say)` are the scores of simple methods on the same tasks;
     - `draw(problem, sketches)` gives the parts of a report that show tasks and answers;
-    - `example(problem, seed, shots)` is a random task as a client would send it, where one can be drawn;
+    - `example(problem, max_shots)` gives a function of a seed and a number of shots that draws a task as a client would
+      send it: `{"support": fields}`, and a "query" or a "curve" beside it;
     - `features` says that its network gives features where no number of outputs is asked for;
     - `heavy` says that one task fills a processor's cache, so that tasks are taken one after the other;
     - `describe(problem)` are facts that clients and exported models need.
@@ -156,6 +157,7 @@ class Kind:
     heavy: bool = False
     pin: Callable[[str, Any, Any], Any] = lambda tasks, options, begun: options
     note: Callable[[Problem], str] = lambda problem: ""
+    units: Callable[[Problem, np.ndarray], np.ndarray] = lambda problem, y: y
     baselines: Callable[[Problem, Plan, Say], dict[str, Any]] | None = None
-    example: Callable[..., Any] | None = None
+    example: Callable[[Problem, int], Callable[[int, int], dict[str, Any]]] | None = None
     describe: Callable[[Problem], dict[str, Any]] = lambda problem: {}

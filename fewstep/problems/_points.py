@@ -13,6 +13,7 @@ from fewstep import losses, networks
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
+from fewstep.problems._fields import check_fields, number_rows
 from fewstep.problems._kind import Answer, Given, Part, Problem, Written
 from fewstep.problems._options import option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
@@ -63,14 +64,22 @@ def points_problem(tasks: Any, network: Any, details: Any = None) -> Problem:
 
 
 def read_points(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
-    """Points of a CSV or npz file: x and, in a support, y."""
-    assert isinstance(source, Path)
+    """Points of a CSV or npz file, or of the fields of a request: x and, in a support, y."""
+    if isinstance(source, Mapping):
+        return _read_fields(problem, source, part)
     if part == "support":
         x, y = read_support(source)
         if x.shape[1:] != problem.x:
             raise FewstepError(f"{source} has {x.shape[1]} columns of x beside y, and the run takes {problem.x[0]}.")
         return Given(x, y)
     return Given(read_query(source, problem.x), np.zeros(0))
+
+
+def _read_fields(problem: Problem, fields: Mapping[str, Any], part: Part) -> Given:
+    learns = part == "support"
+    check_fields(fields, part, *(("x", "y") if learns else ("x",)))
+    x = number_rows(fields, part, "x", problem.x)
+    return Given(x, number_rows(fields, part, "y", (problem.outputs,)) if learns else np.zeros(0))
 
 
 def write_points(problem: Problem, query: Given, answer: Answer) -> Written:

@@ -76,11 +76,16 @@ def _has_range(tasks: Tasks) -> bool:
     return isinstance(tasks.data, Mapping) and "x_range" in tasks.data
 
 
-def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
-    """A function that draws a curve by a seed: points to learn from, and the curve itself."""
-    tasks = problem.tasks(shots, 1)
-    if problem.x != (1,) or not _has_range(tasks):
-        raise FewstepError("The model's x has more than one number, so a task is not a curve that can be drawn.")
+def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str, Any]]:
+    """A function that draws a curve: points to learn from, and the curve itself. As many shots as can be asked for are
+    drawn, and cut to those that are: one program for every number."""
+    tasks = problem.tasks(max_shots, 1)
+    if problem.x != (1,):
+        reason = "The model's x has more than one number, so no curve can be drawn."
+        raise FewstepError(f"{reason} Send points of your own.", code="does_not_apply")
+    if not _has_range(tasks):
+        reason = 'The tasks have no "x_range" in their data, so no curve can be drawn.'
+        raise FewstepError(f"{reason} Send points of your own.", code="does_not_apply")
     low, high = np.asarray(tasks.data["x_range"]).tolist()
     x = np.linspace(low, high, _CURVE)
 
@@ -91,10 +96,10 @@ def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
         at = lambda place: tasks.sample(tasks.data | {"x_range": jnp.stack([place, place])}, key).query.y[0, 0]
         return tasks.sample(tasks.data, key).support, jax.vmap(at)(jnp.asarray(x, jnp.float32))
 
-    def example(seed: int) -> dict[str, Any]:
-        support, y = draw(jnp.asarray(seed))
-        points = {"x": np.asarray(support.x).tolist(), "y": np.asarray(support.y).tolist()}
-        return {"support": points, "curve": {"x": x.tolist(), "y": np.asarray(y).tolist()}}
+    def example(seed: int, shots: int) -> dict[str, Any]:
+        support, y = jax.tree.map(np.asarray, draw(jnp.asarray(seed)))
+        points = {"x": support.x[:shots].tolist(), "y": support.y[:shots].tolist()}
+        return {"support": points, "curve": {"x": x.tolist(), "y": y.tolist()}}
 
     return example
 

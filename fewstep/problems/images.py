@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep import data, losses, networks
-from fewstep._episode import Batch, Tasks
+from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.learners import OF_CLASSES
 from fewstep.problems._episodes import draw_episodes, write_png
+from fewstep.problems._image_fields import read_image_fields
 from fewstep.problems._kind import Answer, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_means
 from fewstep.problems._options import option
@@ -24,7 +25,6 @@ from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_s
 
 _FOLDER = "folder:"
 _EXAMPLES = 1  # images of each class to recognize in a random task
-_SHOTS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,8 +153,9 @@ def _network(
 
 
 def _read(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
-    assert isinstance(source, Path)
     _, invert = problem.details
+    if isinstance(source, Mapping):
+        return read_image_fields(source, part, problem.x, invert=invert)
     if part == "query":
         pictures = read_query_images(source, problem.x, invert)
         return Given(pictures.x, np.zeros(0), rows={"image": pictures.names})
@@ -170,33 +171,46 @@ def _write(problem: Problem, query: Given, answer: Answer) -> Written:
     return Written({"prediction": chosen, **shares}, arrays)
 
 
-def _split(tasks: str) -> str | None:
+def _split(tasks: str) -> str:
     """The images to draw from: those on this machine, else those that come with the package; a client's request is not
     a reason to download."""
-    here = Path(tasks.removeprefix(_FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None
-    return "test" if here else "sample" if data.info(tasks).sample else None
+    if Path(tasks.removeprefix(_FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None:
+        return "test"
+    if data.info(tasks).sample:
+        return "sample"
+    fix = "Start the service with --data-dir FOLDER, or fetch them first: fewstep data get NAME."
+    raise FewstepError(f"No task can be drawn: the images of the model are not here. {fix}", code="no_data")
 
 
-def _example(problem: Problem, shots: int) -> Callable[[int], dict[str, Any]]:
-    """A function that draws an episode of test classes by a seed, with at most so many shots."""
+def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str, Any]]:
+    """A function that draws an episode of test classes. As many shots as can be asked for are drawn, and cut to those
+    that are: one program, and one copy of the images, for every number."""
     tasks, invert = problem.details
-    if (split := _split(tasks)) is None:
-        raise FileNotFoundError(tasks)
-    arrays = problem.tasks(1, _EXAMPLES, split).data
-    fit = int(np.asarray(arrays["counts"]).min()) - _EXAMPLES
-    most = max(1, min(fit, shots, _SHOTS))
-    sample = problem.tasks(most, _EXAMPLES, split).sample
-    draw = jax.jit(lambda arrays, seed: sample(arrays, jax.random.key(seed)))
 
-    def points(batch: Batch) -> dict[str, Any]:
-        labels = [chr(ord("A") + n) if n < 26 else str(n + 1) for n in np.asarray(batch.y).tolist()]
-        return {"images": [write_png(x, invert=invert) for x in np.asarray(batch.x)], "labels": labels}
+    @lru_cache
+    def episodes(split: str) -> Callable[[int], Episode]:
+        arrays = problem.tasks(1, _EXAMPLES, split).data
+        fit = int(np.asarray(arrays["counts"]).min()) - _EXAMPLES
+        sample = problem.tasks(max(1, min(fit, max_shots)), _EXAMPLES, split).sample
+        draw = jax.jit(lambda arrays, seed: sample(arrays, jax.random.key(seed)))
+        return lambda seed: jax.tree.map(np.asarray, draw(arrays, jnp.asarray(seed)))
 
-    def example(seed: int) -> dict[str, Any]:
-        episode = draw(arrays, jnp.asarray(seed))
-        return {"support": points(episode.support), "query": points(episode.query), "shots": most}
+    def example(seed: int, shots: int) -> dict[str, Any]:
+        support, query = episodes(_split(tasks))(seed)
+        available = int((support.y == 0).sum())
+        if shots > available:
+            fact = f"At most {available} shots can be drawn from the images of the model, and {shots} were asked for"
+            raise FewstepError(f"{fact}. Ask for fewer.", code="does_not_fit")
+        first = np.arange(len(support.y)) % available < shots  # of each class
+        support = jax.tree.map(lambda leaf: leaf[first], support)
+        return {"support": _fields(support, invert), "query": _fields(query, invert)}
 
     return example
+
+
+def _fields(batch: Batch, invert: bool) -> dict[str, Any]:
+    labels = [chr(ord("A") + n) if n < 26 else str(n + 1) for n in batch.y.tolist()]
+    return {"images": [write_png(np.asarray(x), invert=invert) for x in batch.x], "labels": labels}
 
 
 IMAGES_KIND = Kind(

@@ -13,6 +13,7 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep.learners import FITTING, PROCESSES
 from fewstep.problems._baselines import compare
+from fewstep.problems._fields import check_fields
 from fewstep.problems._kind import Answer, Given, Kind, Part, Plan, Problem, Say, Written
 from fewstep.problems._options import option
 from fewstep.problems._own import find_loss
@@ -202,16 +203,29 @@ def read_frame(problem: Problem, frame: Frame, part: Part) -> Given:
 
 
 def _read_source(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
-    return read_frame(problem, read(source), part)
+    if not isinstance(source, Mapping):
+        return read_frame(problem, read(source), part)
+    check_fields(source, part, "columns")
+    if not (columns := source.get("columns")):
+        first = problem.details.schema.names[0]
+        raise FewstepError(f'The {part} has no "columns". Send {{"{first}": [...], ...}}.', code="no_columns")
+    try:
+        frame = read({name: np.asarray(cells, object) for name, cells in columns.items()})
+        return read_frame(problem, frame._replace(name=f"the {part}"), part)
+    except FewstepError as error:
+        raise FewstepError(str(error).replace("the table", f"the {part}"), code="bad_columns") from None
+
+
+def _units(problem: Problem, y: np.ndarray) -> np.ndarray:
+    return y if problem.classes else problem.details.schema.target.decode(np.asarray(y, float))
 
 
 def _write(problem: Problem, query: Given, answer: Answer) -> Written:
-    target = problem.details.schema.target
     if problem.labels:
         shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(problem.labels)}
         return Written({"prediction": [problem.labels[n] for n in answer.mean.argmax(1)], **shares})
     columns = {"prediction": answer.mean} | ({"low": answer.low, "high": answer.high} if answer.calibrated else {})
-    return Written({name: target.decode(np.asarray(part[:, 0], float)).tolist() for name, part in columns.items()})
+    return Written({name: _units(problem, part[:, 0]).tolist() for name, part in columns.items()})
 
 
 def _plain(column: np.ndarray) -> list[Any]:
@@ -255,5 +269,5 @@ def _describe(problem: Problem) -> dict[str, Any]:
 TABLES = Kind(
     "table", (_PREFIX, IN_MEMORY), _problem, lambda tasks: TableOptions, lambda tasks: Perceptron, _defaults,
     _read_source, _write, draw_held_out, pin=_pin, note=lambda problem: problem.details.read().note,
-    baselines=_compare, describe=_describe,
+    units=_units, baselines=_compare, describe=_describe,
 )  # fmt: skip

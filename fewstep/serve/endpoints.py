@@ -6,7 +6,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
+from fewstep.models import calibrated
+from fewstep.problems import Answer
 from fewstep.serve import schema
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.buckets import bucket
@@ -16,7 +19,7 @@ from fewstep.serve.parsing import PredictTask, max_values, parse_predict, parse_
 from fewstep.serve.random_task import TaskDrawer
 from fewstep.serve.schema import Detail, Layer, PredictResponse, encode
 from fewstep.serve.served_model import ServedModel
-from fewstep.serve.task import Adaptation, Answer
+from fewstep.serve.task import Adaptation
 
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it decodes into
 _DRAW_SIZE = 1 << 20  # to draw a task takes at first as long as to read so many bytes of images, since it compiles
@@ -38,11 +41,10 @@ class Endpoints:
         began = time.perf_counter()
         task = await self._parse(client, model, parse_task, _ADAPT, body)
         adaptation = await self._scheduler.learn(client, model, task)
-        name, classes = self._adapters.add(model.name, adaptation), task.examples.classes
+        name = self._adapters.add(model.name, adaptation)
         response = schema.AdaptResponse(
-            name, self._seconds, adaptation.info.after, _milliseconds(began), _loss_before(model, adaptation),
-            None if classes is None else list(classes), _detail(model, adaptation),
-            list(adaptation.outside.notes) or None,
+            name, self._seconds, adaptation.after, _milliseconds(began), _loss_before(model, adaptation),
+            list(adaptation.classes) or None, _detail(model, adaptation), list(adaptation.notes) or None,
         )  # fmt: skip
         return encode(response)
 
@@ -51,7 +53,7 @@ class Endpoints:
         began = time.perf_counter()
         request = await self._parse(client, model, parse_predict, _PREDICT, body)
         adaptation = await self._adaptation(client, model, request)
-        answer = await self._scheduler.answer(client, model, adaptation, request.rows.x)
+        answer = await self._scheduler.answer(client, model, adaptation, request.query.x)
         response = _prediction(model, request, adaptation, answer)
         response.milliseconds = _milliseconds(began)
         return encode(response)
@@ -66,7 +68,7 @@ class Endpoints:
             return await self._scheduler.learn(client, model, request.task)
         assert request.adapter is not None
         adaptation = self._adapters.find(model.name, request.adapter)
-        if request.detail and adaptation.info.moved is None:
+        if request.detail and adaptation.change is None:
             raise invalid("no_detail", 'The adapter was made without "detail". Ask for it in /adapt.')
         return adaptation
 
@@ -76,35 +78,51 @@ class Endpoints:
     ) -> T:  # fmt: skip
         """Parses rows of numbers at once. Images are parsed on a worker thread, since that takes a while, and a few at
         a time: decompressed they are many times as large as the body."""
-        if not model.kind.decode_aside:
+        if not model.kind.heavy:
             return parse(model, _decode(decoder, model, body))
         job = Job(model.name, "read", bucket(len(body)))
         return await self._scheduler.run(client, job, lambda: parse(model, _decode(decoder, model, body)))
 
 
 def _prediction(model: ServedModel, request: PredictTask, adaptation: Adaptation, answer: Answer) -> PredictResponse:
-    y, low, high = model.kind.format(model, adaptation, request.rows, answer)
-    response = PredictResponse(y.tolist(), adaptation.info.after, 0.0, _loss_before(model, adaptation))
+    y, low, high = _in_units(model, request, adaptation, answer)
+    response = PredictResponse(y.tolist(), adaptation.after, 0.0, _loss_before(model, adaptation))
     if low is not None and high is not None:
         response.low, response.high = low.tolist(), high.tolist()
-    if adaptation.classes is not None:
+    if adaptation.classes:
         response.classes, response.probabilities = list(adaptation.classes), response.y
-    response.warnings = [*adaptation.outside.notes, *request.rows.outside.notes] or None
+    response.warnings = [*adaptation.notes, *request.query.notes] or None
     response.detail = _detail(model, adaptation) if request.detail else None
     return response
 
 
+def _in_units(
+    model: ServedModel, request: PredictTask, adaptation: Adaptation, answer: Answer
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """The mean in the client's units, and the ends of an interval, calibrated for these settings, or of a band: the
+    smallest and the largest of several samples of the masks."""
+    problem, units = model.problem, model.kind.units
+    if model.is_calibrated_for(adaptation.settings):
+        distance = request.query.distance + adaptation.distance
+        answer = calibrated(model.model, answer, adaptation.points, distance=distance)
+        ends = not problem.classes
+    else:
+        # Where intervals can be calibrated, a band would be mistaken for one.
+        ends = adaptation.settings.samples > 1 and (problem.classes or problem.held_out is None)
+    y = units(problem, answer.mean)
+    return (y, units(problem, answer.low), units(problem, answer.high)) if ends else (y, None, None)
+
+
 def _loss_before(model: ServedModel, adaptation: Adaptation) -> float | msgspec.UnsetType:
-    return adaptation.info.before if model.source.built.steps else msgspec.UNSET
+    return adaptation.before if model.model.built.steps else msgspec.UNSET
 
 
 def _detail(model: ServedModel, adaptation: Adaptation) -> Detail | None:
-    info = adaptation.info
-    if info.moved is None:
+    if adaptation.change is None:
         return None
     begin, layers = 0, []
-    for layer, moved in zip(model.layers, info.moved.tolist(), strict=True):
-        mask = info.units[begin : begin + layer.width].tolist() if model.masked else None
+    for layer, moved in zip(model.layers, adaptation.change.moved.tolist(), strict=True):
+        mask = adaptation.change.units[begin : begin + layer.width].tolist() if model.masked else None
         layers.append(Layer(layer.path, moved, mask))
         begin += layer.width
     return Detail(layers)

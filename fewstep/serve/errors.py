@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from fewstep._errors import FewstepError
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -21,6 +23,12 @@ def invalid(code: str, message: str) -> Refusal:
 def not_found(code: str, message: str) -> Refusal:
     """There is no such thing here."""
     return Refusal(404, code, message)
+
+
+def refusal_of(error: FewstepError) -> Refusal:
+    """The refusal for what the library refuses."""
+    make = not_found if error.code == "no_data" else invalid
+    return make(error.code or "does_not_fit", str(error))
 
 
 def overloaded(message: str, wait: int = 1) -> Refusal:

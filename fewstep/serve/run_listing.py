@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fewstep._errors import FewstepError
+from fewstep.experiments import Experiment, make_problem
 from fewstep.files import LOCK
-from fewstep.runs import checkpoint, open_run
-from fewstep.runs.run import Run
+from fewstep.runs import Run, checkpoint_steps, open_run
 from fewstep.serve.errors import not_found
 
 _LOCKS = Path("/proc/locks")
@@ -50,13 +51,21 @@ def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
 
 def _summary(run: Run, locks: set[int] | None) -> dict[str, Any]:
     experiment = run.experiment
-    step = max([_last_step(run.metrics), *checkpoint.checkpoint_steps(run.checkpoints)])
-    classes = experiment.has_images or bool(experiment.schema and experiment.schema["target"]["categories"])
-    metric = "error rate" if classes else "mse"
+    step = max([_last_step(run.metrics), *checkpoint_steps(run.checkpoints)])
+    metric = "error rate" if _has_classes(experiment) else "mse"
     return {
-        "name": run.path.name, "rule": experiment.method, "tasks": experiment.tasks.partition(":")[0], "step": step,
-        "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, locks), "metric": metric,
+        "name": run.path.name, "rule": experiment.method, "tasks": experiment.public_tasks.partition(":")[0],
+        "step": step, "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, locks),
+        "metric": metric,
     }  # fmt: skip
+
+
+@lru_cache(maxsize=_MAX_RUNS)
+def _has_classes(experiment: Experiment) -> bool:
+    try:
+        return make_problem(experiment).classes
+    except FewstepError:  # such as a user's own file that is broken: its log can be shown all the same
+        return False
 
 
 def _is_training(run: Run, locks: set[int] | None) -> bool:

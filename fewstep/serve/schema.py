@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+MAX_SHOTS = 100  # of a random task
 encode = msgspec.json.Encoder().encode
 
 # Rows of numbers: points, or images of up to three axes. Spelled out, so that nothing nested deeper is ever built.
@@ -76,7 +77,7 @@ class TaskRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Ask for a random task that training never saw."""
 
     seed: Seed = 0
-    shots: Annotated[int, Meta(ge=1, le=100)] | None = None
+    shots: Annotated[int, Meta(ge=1, le=MAX_SHOTS)] | None = None
 
 
 class Layer(msgspec.Struct):

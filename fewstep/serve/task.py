@@ -1,11 +1,11 @@
-"""One task on its way through the service: as parsed, as adapted, and its answers."""
+"""One task on its way through the service: as parsed, and as adapted."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewstep.problems import Given
 from fewstep.serve.batching.layout import Layout
-from fewstep.tables._outside import NOWHERE, Outside
 
 
 class Settings(NamedTuple):
@@ -17,81 +17,41 @@ class Settings(NamedTuple):
     samples: Any
 
 
-class Rows(NamedTuple):
-    """Rows to predict at, as the network takes them; of a table, with how far they lie outside the training's."""
-
-    x: np.ndarray
-    outside: Outside = NOWHERE
-
-
-class Examples(NamedTuple):
-    """A support set as the network takes it; with classes, their names, and how many if the learner depends on it."""
-
-    x: np.ndarray
-    y: np.ndarray
-    classes: tuple[str, ...] | None = None
-    ways: int | None = None
-    outside: Outside = NOWHERE
-
-
 class Task(NamedTuple):
-    """A task to learn."""
+    """A task to learn; `ways` are its classes if the learner depends on how many there are."""
 
-    examples: Examples
+    support: Given
     settings: Settings
     detail: bool
+    ways: int | None
 
 
-class Info(NamedTuple):
-    """What adapting did: the support's loss before and after; with detail, how far each layer moved and how much its
-    units may move."""
+class LayerChange(NamedTuple):
+    """What adapting did: how far each layer moved, and how far each unit of all layers may move."""
 
-    before: Any
-    after: Any
-    moved: Any
-    units: Any
+    moved: np.ndarray
+    units: np.ndarray
 
 
 class Adaptation(NamedTuple):
-    """A learned task: adapted parameters in rows by (seed, sample), and all that is reported of it. Of the examples
-    only their number is kept."""
+    """A learned task: adapted parameters in rows by (seed, sample), and all that is reported of it: the support's loss
+    before and after, and what happened to the layers if it was asked for. Of the examples only their number is kept,
+    how far they lie outside of what training had, and notes on that."""
 
     rows: np.ndarray
     layout: Layout
-    info: Info
+    before: float
+    after: float
+    change: LayerChange | None
     settings: Settings
     points: int
-    classes: tuple[str, ...] | None
+    classes: tuple[str, ...]
     ways: int | None
-    outside: Outside
+    distance: float
+    notes: tuple[str, ...]
 
     @property
     def nbytes(self) -> int:
         """Its size in memory."""
-        arrays = (self.rows, self.info.moved, self.info.units, self.outside.distance)
-        texts = (*(self.classes or ()), *self.outside.notes)
-        return sum(array.nbytes for array in arrays if array is not None) + sum(map(len, texts))
-
-
-class Answer(NamedTuple):
-    """Mean, smallest, largest and deviation of the predictions over seeds and samples."""
-
-    mean: Any
-    low: Any
-    high: Any
-    spread: Any
-
-
-class Prediction(NamedTuple):
-    """Predictions as the client gets them, with a band or interval if there is one."""
-
-    y: np.ndarray
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
-
-
-def with_band(adaptation: Adaptation, answer: Answer) -> Prediction:
-    """The mean; over several samples of the masks, with the smallest and largest."""
-    if adaptation.settings.samples == 1:
-        return Prediction(answer.mean)
-    return Prediction(answer.mean, answer.low, answer.high)
+        arrays = (self.rows, *(self.change or ()))
+        return sum(array.nbytes for array in arrays) + sum(map(len, (*self.classes, *self.notes)))

@@ -32,17 +32,18 @@ def layout_of(learner: Learner, meta: Meta, support: Batch) -> Layout:
     return Layout(tree, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves))
 
 
-def to_row(adapted: Adapted) -> Array:
-    """All arrays one after the other. Whole numbers among them are labels, which a float holds exactly."""
-    leaves = [leaf.reshape(-1).astype(jnp.float32) for leaf in jax.tree.leaves(adapted)]
-    return jnp.concatenate(leaves) if leaves else jnp.zeros(0)
+def to_rows(adapted: Adapted) -> Array:
+    """All arrays of each (seed, sample) one after the other. Whole numbers among them are labels, which a float holds
+    exactly."""
+    leaves = [leaf.reshape(*leaf.shape[:2], -1).astype(jnp.float32) for leaf in jax.tree.leaves(adapted)]
+    return jnp.concatenate(leaves, axis=2)
 
 
-def from_row(layout: Layout, row: Array) -> Adapted:
-    """The inverse of `to_row`."""
+def from_rows(layout: Layout, rows: Array) -> Adapted:
+    """The inverse of `to_rows`."""
     leaves, begin = [], 0
     for shape, dtype in layout.arrays:
         end = begin + math.prod(shape)
-        leaves.append(row[begin:end].reshape(shape).astype(dtype))
+        leaves.append(rows[:, :, begin:end].reshape(*rows.shape[:2], *shape).astype(dtype))
         begin = end
     return jax.tree.unflatten(layout.tree, leaves)

@@ -99,32 +99,32 @@ class ProgramCache:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _compile(model: ServedModel, key: ProgramKey, tasks: int) -> Program:
-    return _compile_learn(model, key, tasks) if isinstance(key, LearnKey) else _compile_answer(model, key, tasks)
+def _compile(served: ServedModel, key: ProgramKey, tasks: int) -> Program:
+    return _compile_learn(served, key, tasks) if isinstance(key, LearnKey) else _compile_answer(served, key, tasks)
 
 
-def _compile_learn(model: ServedModel, key: LearnKey, tasks: int) -> Program:
-    learner, shape = model.learner(key.ways), (tasks, key.rows)
-    x: Any = jax.ShapeDtypeStruct((*shape, *model.row_shape), jnp.float32)
+def _compile_learn(served: ServedModel, key: LearnKey, tasks: int) -> Program:
+    shape, metas = (tasks, key.rows), served.model.stacked
+    x: Any = jax.ShapeDtypeStruct((*shape, *served.problem.x), jnp.float32)
     weight: Any = jax.ShapeDtypeStruct(shape, jnp.float32)
     number = lambda dtype: jax.ShapeDtypeStruct((tasks,), dtype)
     settings = Settings(number(jnp.int32), number(jnp.float32), number(jnp.int32), number(jnp.int32))
     one = lambda tree: jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
-    support = Batch(x, _targets(model, shape), weight)
-    learn = jax.jit(make_learn(model, learner, key.samples, detail=key.detail))
-    layout = layout_of(learner, one(model.metas), one(support))
-    return Program(learn.lower(model.metas, *support, settings).compile(), tasks, layout)
+    support = Batch(x, _targets(served, shape), weight)
+    learn = jax.jit(make_learn(served, key.ways, key.samples, detail=key.detail))
+    layout = layout_of(served.model.learner(key.ways), one(metas), one(support))
+    return Program(learn.lower(metas, *support, settings).compile(), tasks, layout)
 
 
-def _compile_answer(model: ServedModel, key: AnswerKey, tasks: int) -> Program:
-    rows = jax.ShapeDtypeStruct((tasks, model.seeds, key.samples, key.layout.width), jnp.float32)
+def _compile_answer(served: ServedModel, key: AnswerKey, tasks: int) -> Program:
+    rows = jax.ShapeDtypeStruct((tasks, served.seeds, key.samples, key.layout.width), jnp.float32)
     samples = jax.ShapeDtypeStruct((tasks,), jnp.int32)
-    x = jax.ShapeDtypeStruct((tasks, key.rows, *model.row_shape), jnp.float32)
-    answer = jax.jit(make_answer(model, model.learner(key.ways), key.layout))
-    return Program(answer.lower(model.metas, rows, samples, x).compile(), tasks, key.layout)
+    x = jax.ShapeDtypeStruct((tasks, key.rows, *served.problem.x), jnp.float32)
+    answer = jax.jit(make_answer(served, key.ways, key.layout))
+    return Program(answer.lower(served.model.stacked, rows, samples, x).compile(), tasks, key.layout)
 
 
-def _targets(model: ServedModel, shape: tuple[int, int]) -> Any:
-    if model.has_classes:
+def _targets(served: ServedModel, shape: tuple[int, int]) -> Any:
+    if served.problem.classes:
         return jax.ShapeDtypeStruct(shape, jnp.int32)
-    return jax.ShapeDtypeStruct((*shape, model.problem.widths[1]), jnp.float32)
+    return jax.ShapeDtypeStruct((*shape, served.problem.outputs), jnp.float32)

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.problems import Answer
 from fewstep.serve.batching.batcher import Batcher, Call
 from fewstep.serve.batching.buckets import SAMPLES, STEPS, TASKS, bucket
 from fewstep.serve.batching.lanes import CALL, QUICK, Backlog, Costs
 from fewstep.serve.batching.pack import answer, learn
 from fewstep.serve.batching.program_cache import AnswerKey, LearnKey, ProgramCache
-from fewstep.serve.errors import invalid
+from fewstep.serve.errors import refusal_of
 from fewstep.serve.served_model import ServedModel
-from fewstep.serve.task import Adaptation, Answer, Task
+from fewstep.serve.task import Adaptation, Task
 
 _MULTIPLY = 3e-10  # seconds of one multiplication and its share of the backward pass, before anything is measured
 _BYTE = 1e-6  # seconds to read one byte of images
@@ -65,14 +66,14 @@ class Scheduler:
         """Learns a task."""
         if not model.masked:  # without masks all samples are the same
             task = task._replace(settings=task.settings._replace(samples=1))
-        rows = bucket(len(task.examples.x), model.kind.row_buckets)
+        rows = bucket(len(task.support.x), model.sizes.rows)
         samples = bucket(task.settings.samples, SAMPLES)
-        work = LearnKey(model.name, task.examples.ways, rows, samples, task.detail)
+        work = LearnKey(model.name, task.ways, rows, samples, task.detail)
         return await self._submit(client, BatchKey(work, bucket(task.settings.steps, STEPS)), task)
 
     async def answer(self, client: str, model: ServedModel, adaptation: Adaptation, x: np.ndarray) -> Answer:
         """Predicts with a learned task."""
-        rows, samples = bucket(len(x), model.kind.row_buckets), bucket(adaptation.settings.samples, SAMPLES)
+        rows, samples = bucket(len(x), model.sizes.rows), bucket(adaptation.settings.samples, SAMPLES)
         work = AnswerKey(model.name, adaptation.ways, rows, samples, adaptation.layout)
         return await self._submit(client, BatchKey(work), (adaptation, x))
 
@@ -111,17 +112,17 @@ class Scheduler:
 
     def _first(self, model: ServedModel) -> LearnKey:
         """A task as in training."""
-        samples = bucket(model.samples, SAMPLES) if model.masked else 1
-        points = bucket(model.experiment.shots * (model.ways or 1), model.kind.row_buckets)
-        return LearnKey(model.name, model.ways, points, samples, False)
+        samples, ways = bucket(model.model.samples, SAMPLES), model.problem.ways
+        points = bucket(model.experiment.shots * (ways or 1), model.sizes.rows)
+        return LearnKey(model.name, ways, points, samples, False)
 
     def _later(self, model: ServedModel) -> list[tuple[LearnKey, int]]:
         """Many tasks at once, or fewer classes; and one task with all that the playground shows of it."""
         first = self._first(model)
-        if model.kind.sequential:
-            return [(first._replace(ways=ways), 1) for ways in range((model.ways or 2) - 1, 1, -1)]
+        if model.kind.heavy:
+            return [(first._replace(ways=ways), 1) for ways in range((model.problem.ways or 2) - 1, 1, -1)]
         detail = first._replace(detail=True)
-        bands = [(detail._replace(samples=samples), 1) for samples in model.kind.band_samples if model.masked]
+        bands = [(detail._replace(samples=samples), 1) for samples in model.sizes.samples if model.masked]
         return [*((first, size) for size in self._sizes[1:]), (detail, 1), *bands]
 
     def _compile(self, key: LearnKey, tasks: int) -> None:
@@ -129,7 +130,7 @@ class Scheduler:
         if self._stopped:
             return
         layout = self.programs.compile(key, tasks).result().layout
-        for rows in self.models[key.model].kind.first_queries if tasks == 1 else ():
+        for rows in self.models[key.model].sizes.queries if tasks == 1 else ():
             if not self._stopped:
                 self.programs.compile(AnswerKey(key.model, key.ways, rows, key.samples, layout), tasks).result()
 
@@ -139,7 +140,7 @@ class Scheduler:
         if isinstance(work, Job):
             return Call(1, lambda functions: [functions[0]()])
         model, cost = self.models[work.model], self.costs.of(key)
-        sizes = (1,) if model.kind.sequential else self._sizes
+        sizes = (1,) if model.kind.heavy else self._sizes
         sizes = tuple(size for size in sizes if size * cost <= CALL) or (1,)
         size = next((s for s in sizes if s >= waiting), sizes[-1])
         program = self.programs.find(work, size, sizes[-1])
@@ -175,7 +176,7 @@ class Scheduler:
         self._pending.discard(key)
         error = None if future.cancelled() else future.exception()
         if isinstance(error, FewstepError):
-            error = invalid("does_not_fit", str(error))
+            error = refusal_of(error)
         self.batcher.wake(key, error)
 
 

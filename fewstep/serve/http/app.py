@@ -25,9 +25,8 @@ from fewstep.serve.http.clients import Connections, client_of
 from fewstep.serve.http.logging import Log
 from fewstep.serve.http.metrics import Metrics, resident_bytes
 from fewstep.serve.http.routes import ROUTES, make_routes, route_name
-from fewstep.serve.kinds import load_models
 from fewstep.serve.limits import Limits
-from fewstep.serve.served_model import ServedModel
+from fewstep.serve.served_model import ServedModel, load_models
 
 _TICK = 0.25  # seconds between looks at what is no longer needed
 Work = Callable[[str, ServedModel, bytes], Awaitable[bytes]]
