@@ -7,8 +7,7 @@ from typing import Any
 
 from fewstep.files import write_text
 from fewstep.reports.page import page, table
-from fewstep.reproduce._figure import Figure, style, write_figure
-from fewstep.reproduce._report import made_by
+from fewstep.reproduce import Figure, made_by, style, write_figure
 
 TITLE = "How fast, beside other libraries"
 HEAD = [
@@ -33,7 +32,7 @@ def write(folder: Path, result: dict[str, Any]) -> None:
     parts.append(write_figure(folder / "figures", _speeds(result["rows"]), mark))
     if result["sweeps"]:
         parts += [table(GROWN, grown_rows(result["sweeps"])), write_figure(folder / "figures", _growth(result), mark)]
-    parts.append(made_by(result))
+    parts.append(made_by(result["command"], result["versions"], result["commit"]))
     write_text(folder / "report.html", page(TITLE, parts))
 
 

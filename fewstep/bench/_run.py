@@ -17,7 +17,7 @@ from fewstep.bench._sweeps import beginning, grow
 from fewstep.bench._system import KINDS, OURS, present
 from fewstep.bench._workloads import WORKLOADS
 from fewstep.files import finite, write_json
-from fewstep.reproduce._run import made_with
+from fewstep.reproduce import made_with
 
 NAME = "bench"
 _QUICK = Effort(turns=3, seconds=0.2, calls=30)

@@ -51,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         _interrupt.release()  # from here on Ctrl-C is ours to answer
         _train.check_target(words)
-        return parse(COMMANDS, words)()
+        return parse(_reproduce.with_study(COMMANDS, words), words)()
     except FewstepError as error:
         _show.error(str(error))
         return 2

@@ -20,7 +20,19 @@ from fewstep.files import finite
 from fewstep.machine.meter import time_left
 
 _SECONDS = 2.0
-_NAMES = (*(field.name for field in dataclasses.fields(Experiment)), "drop", "overwrite")
+_NAMES = (
+    *(field.name for field in dataclasses.fields(Experiment)),
+    "drop",
+    "overwrite",
+    "resume",
+    "out",
+    "only",
+    "n_tasks",
+    "folds",
+    "bins",
+    "examples",
+    "images",
+)
 _QUOTES = "'\""
 _ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
 _WIDE = 1000  # columns

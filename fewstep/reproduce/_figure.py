@@ -17,13 +17,16 @@ _PANEL = (4.8, 3.6)
 _COLUMNS = 3
 
 
+Panel = Callable[[Any], None]  # draws on the axes it is given
+
+
 class Figure(NamedTuple):
-    """What a figure shows: `panels` draw on the axes they are given; `columns` and `data` are its numbers."""
+    """What a figure shows: its `panels`; `columns` and `data` are its numbers."""
 
     name: str
     title: str
     caption: str
-    panels: list[Callable[[Any], None]]
+    panels: list[Panel]
     columns: tuple[str, ...]
     data: list[tuple[Any, ...]]
 
@@ -34,7 +37,7 @@ def style(number: int) -> dict[str, Any]:
 
 
 def write_figure(folder: Path, made: Figure, mark: str) -> str:
-    """Writes the PNG and the CSV into a folder, and returns the figure as HTML; `mark` tells a run that is not full."""
+    """Writes the PNG and the CSV into a folder, and returns the figure as HTML; `mark` says that a run is not full."""
     text = io.StringIO()
     size = mark.split(":")[0] or "full"
     csv.writer(text, lineterminator="\n").writerows([(*made.columns, "run"), *((*row, size) for row in made.data)])
@@ -49,7 +52,7 @@ def write_figure(folder: Path, made: Figure, mark: str) -> str:
     )
 
 
-def _svg(panel: Callable[[Any], None], title: str) -> str:
+def _svg(panel: Panel, title: str) -> str:
     with figure(1, 1, _PANEL) as (drawn, axes):
         panel(axes[0, 0])
         return svg(drawn, title)

@@ -1,70 +1,118 @@
-"""Gathers the rows that were trained in one folder in several goes, finished or under way, with their commands."""
+"""Which cells a folder holds, finished or under way, and the commands that make them."""
 
+import dataclasses
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
-from fewstep.reproduce._grid import begun, finished, fitted, so_far
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep._errors import FewstepError, unknown
+from fewstep.files import finite, read_json, write_json
+from fewstep.reproduce._rows import Unfinished, as_json
+from fewstep.reproduce._study import Cell, M, O, P, Results, Study
 
-
-def gather(study: Study, folder: Path, scale: Scale) -> tuple[list[Cell], list[Judged], list[Cell], list[Judged]]:
-    """The finished cells in a folder with what was measured of them, and those under way with their curves so far."""
-    plain = _plain(study, scale)
-    every = study.cells(scale._replace(only=(), steps=plain.steps, shots=tuple(sorted({1, 5, *scale.shots}))))
-    here = [fitted(folder, cell, None) for cell in every if begun(folder, cell)]
-    done = [(cell, known) for cell in here if (known := finished(folder, cell)) is not None]
-    open_ones = [cell for cell in here if cell.name not in {other.name for other, _ in done}]
-    curves = [so_far(folder, cell) for cell in open_ones]
-    return [cell for cell, _ in done], [known for _, known in done], open_ones, curves
+_FILE = "judged.json"
 
 
-def unfinished(study: Study, scale: Scale, cells: list[Cell], curves: list[Judged]) -> list[Row]:
-    """For each cell under way: how far it is, the accuracy on the validation tasks so far, and how to go on."""
-    return [
-        {
-            "cell": cell.name, "method": cell.label, "steps": cell.experiment.steps, "seconds": curve["seconds"],
-            "step": max((point["step"] for point in curve["training"]), default=0),
-            "validation_accuracy": _accuracy(curve),
-            "command": _command_of(study, scale, cell) + " --resume",
-        }
-        for cell, curve in zip(cells, curves, strict=True)
-    ]  # fmt: skip
+def place(folder: Path, name: str) -> Path:
+    """The folder of a cell."""
+    return folder / "cells" / name
 
 
-def _command_of(study: Study, scale: Scale, cell: Cell) -> str:
-    return row_command(study, scale, cell.name, cell.experiment.steps, cell.experiment.shots)
+def chosen(study: Study[O, P, Any], options: O) -> list[Cell[P]]:
+    """The cells to run: all, or those that `only` names.
+
+    It names a cell, or what cells have in common: with a data set and a method it takes the cell of both.
+    """
+    cells, only = study.cells(options), set(options.only)
+    names = {word for cell in cells for word in (cell.name, *cell.groups)}
+    for word in options.only:
+        if word not in names:
+            raise unknown(f"cell of {study.name}", word, names)
+    columns = [set(words) & only for words in zip(*(cell.groups for cell in cells), strict=False)]
+    fits = lambda cell: (
+        any(columns) and all(not words or word in words for word, words in zip(cell.groups, columns, strict=True))
+    )
+    taken = [cell for cell in cells if not only or cell.name in only or fits(cell)]
+    if not taken:
+        raise FewstepError(f"`only` is {' '.join(options.only)}, and {study.name} has no cell of all of these.")
+    return taken
 
 
-def _accuracy(curve: Judged) -> float | None:
-    errors = curve["training"][-1]["errors"] if curve["training"] else []
-    return 1 - sum(errors) / len(errors) if errors else None
+def finished(study: Study[Any, P, M], path: Path) -> M | None:
+    """What was measured of a cell, if it is finished."""
+    stored = read_json(path / _FILE)
+    return None if stored is None else study.runner.read(stored)
 
 
-def row_command(study: Study, scale: Scale, name: str, steps: int, shots: int) -> str:
+def keep(study: Study[Any, P, M], path: Path, found: M) -> M:
+    """Writes down what was measured of a cell; returns it as it will be read."""
+    stored = finite(as_json(found))
+    write_json(path / _FILE, stored)
+    return study.runner.read(stored)
+
+
+def gather(study: Study[O, P, M], folder: Path, options: O) -> Results[O, P, M]:
+    """All that a folder holds, from however many goes."""
+    pairs: list[tuple[Cell[P], M]] = []
+    under_way: list[tuple[Cell[P], M]] = []
+    plain = without_choice(study, folder, options)
+    for cell in study.cells(plain):
+        path = place(folder, cell.name)
+        if path.is_dir():
+            cell = study.runner.fit(cell, path, plain, lambda text: None)
+            if (found := finished(study, path)) is not None:
+                pairs.append((cell, found))
+            elif (part := study.runner.so_far(cell, path)) is not None:
+                under_way.append((cell, part))
+    return Results(options, pairs, under_way)
+
+
+def without_choice(study: Study[O, Any, Any], folder: Path, options: O) -> O:
+    """The options with all that is free as usual, and with the shots of the cells in the folder."""
+    free = {name: getattr(study.usual(options), name) for name in study.free}
+    if "shots" in free:
+        runs = [read_json(path) for path in sorted(folder.glob("cells/*/config.json"))]
+        free["shots"] = tuple(sorted({run["experiment"]["shots"] for run in runs if run})) or free["shots"]
+    return dataclasses.replace(options, **free)
+
+
+def unfinished(study: Study[O, Any, Any], results: Results[O, Any, Any]) -> list[Unfinished]:
+    """For each training under way: how far it is, the accuracy on the validation tasks so far, and how to resume."""
+    made = []
+    for cell, found in results.under_way:
+        step, errors = found.training[-1] if found.training else (0, [])
+        known = [error for error in errors if error is not None]
+        command = row_command(study, results.options, cell.name, cell.plan.length, cell.plan.experiment.shots)
+        made.append(Unfinished(
+            cell.name, cell.label, cell.plan.length, found.seconds, step,
+            1 - sum(known) / len(known) if known else None, f"{command} --resume",
+        ))  # fmt: skip
+    return made
+
+
+def row_command(study: Study[O, Any, Any], options: O, name: str, steps: int, shots: int) -> str:
     """The command that trains one row: with the steps that a budget came to, so that it gives the same numbers."""
-    alone = scale._replace(only=(name,), steps=_asked(study, scale, name, steps), budget=None, shots=())
-    usual = any(cell.name == name for cell in study.cells(alone))
-    return command(study, alone if usual else alone._replace(shots=(shots,)))
+    change: Any = partial(cast(Any, dataclasses.replace), options, only=(name,), budget=None)
+    change = partial(change, steps=_steps(study, options, name, steps))
+    usual = any(cell.name == name for cell in study.cells(change(shots=())))
+    return command(study, change(shots=() if usual else (shots,)))
 
 
-def _asked(study: Study, scale: Scale, name: str, steps: int) -> int:
-    """The `--steps` that give a cell so many: a study may take a part of them for some of its cells."""
-    whole = _plain(study, scale).steps
-    own = next((cell.experiment.steps for cell in study.cells(scale._replace(steps=whole)) if cell.name == name), 0)
-    return round(steps * whole / own) if own else steps
+def _steps(study: Study[O, Any, Any], options: O, name: str, steps: int) -> int:
+    """The `steps` that give a cell so many: a study may take a part of them for some of its cells."""
+    change, whole = cast(Any, dataclasses.replace), cast(Any, study.usual(options)).steps
+    own = next((cell.plan.length for cell in study.cells(change(options, steps=whole)) if cell.name == name), whole)
+    return round(steps * whole / own) if own and steps else whole
 
 
-def command(study: Study, scale: Scale) -> str:
-    """The command that makes a result of this scale."""
-    plain = _plain(study, scale)
-    text = lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    given = [
-        f"--{option.replace('_', '-')} " + (f"{value:g}s" if option == "budget" else text(value))
-        for option, value in scale._asdict().items()
-        if value != getattr(plain, option)
-    ]
-    words = [f"fewstep reproduce {study.name}", study.needs, "--quick" if scale.quick else "", *given]
-    return " ".join(word for word in words if word)
-
-
-def _plain(study: Study, scale: Scale) -> Scale:
-    return study.quick if scale.quick else study.scale
+def command(study: Study[O, Any, Any], options: O) -> str:
+    """The command that makes a result of these options."""
+    words = [f"fewstep reproduce {study.name}", *(["--images FOLDER"] if "images" in study.places else [])]
+    words += ["--quick"] if options.quick else []
+    for field in sorted(dataclasses.fields(options), key=lambda field: field.name == "only"):
+        value = getattr(options, field.name)
+        if value != getattr(study.usual(options), field.name) and field.metadata:
+            text = " ".join(map(str, value)) if isinstance(value, tuple) else "" if value is True else str(value)
+            text = f"{value:g}s" if field.name == "budget" else text
+            words.append(f"--{field.name.replace('_', '-')} {text}".strip())
+    return " ".join(words)
