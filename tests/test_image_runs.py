@@ -22,7 +22,7 @@ from fewstep.experiments.build import build
 from fewstep.models.shipped import read_about, read_meta, shipped
 from fewstep.reports import scores, write_report
 from fewstep.reproduce import STUDIES, Results, Watch, main_table, read_result, reproduce, write_figure
-from fewstep.reproduce._gather import command, gather, row_command
+from fewstep.reproduce._folder import command, gather, row_command
 from fewstep.reproduce._measurement import read_measurement
 from fewstep.runs import Progress, adapt, evaluate_run, load, open_run
 from fewstep.tasks import batch

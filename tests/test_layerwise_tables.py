@@ -17,9 +17,8 @@ from fewstep import data
 from fewstep.cli import main
 from fewstep.layerwise.tables import Table
 from fewstep.reproduce import STUDIES, read_result, tables_of
-from fewstep.reproduce.layerwise import _folds, _methods, _sets, _sgd
-from fewstep.reproduce.layerwise._published import ALL
-from fewstep.reproduce.layerwise._rows import FoldScore, summary
+from fewstep.reproduce.layerwise import _grid, _methods, _sets, _sgd
+from fewstep.reproduce.layerwise._rows import ALL, FoldScore, summary
 
 POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
 
@@ -184,7 +183,7 @@ class TestTable:
             return _methods.METHODS["svm"](fold)
 
         short = {"svm": _methods.METHODS["svm"], "forest": known}
-        monkeypatch.setattr(_folds, "METHODS", short)
+        monkeypatch.setattr(_grid, "METHODS", short)
         code, _, error = output(capsys, *args)
         assert code == 130
         assert "--resume" in error

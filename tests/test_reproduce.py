@@ -19,7 +19,7 @@ from fewstep import Experiment
 from fewstep.cli import main
 from fewstep.files import locked
 from fewstep.reproduce import STUDIES, Cell, Results, TrainingOptions, main_table, sinusoid, write_figure
-from fewstep.reproduce._gather import command
+from fewstep.reproduce._folder import command
 from fewstep.reproduce._measurement import Measurement, Score, Training, error_row
 from fewstep.reproduce._rows import compare
 from fewstep.reproduce._speed import measure

@@ -24,7 +24,7 @@ COMMANDS = {
     "omniglot": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
     "cifar-fs": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
     "miniimagenet": [*TINY, "--only", "prototypes-1shot", "--images", "images"],
-    "layerwise": ["--quick", "--folds", "2", "--only", "random-svm"],
+    "layerwise": ["--quick", "--folds", "2", "--only", "random-svm", "--data-dir", "."],
     "universality": ["--quick", "--bins", "2", "--target", "ridge"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
 }

@@ -13,7 +13,7 @@ from fewstep import FewstepError, data
 from fewstep.data._set import make_set
 from fewstep.networks import mlp
 from fewstep.reproduce import STUDIES, Results
-from fewstep.reproduce._gather import row_command
+from fewstep.reproduce._folder import row_command
 from fewstep.reproduce._measurement import Measurement, Score
 from fewstep.runs import create_run, evaluate_places, evaluate_run, load, train_run
 

@@ -82,13 +82,13 @@ class Reproduce:
 
     def _options(self, study: Study[Any, Any, Any]) -> Options:
         """The study's options: its defaults, and those that were given."""
-        values = {name: getattr(self, name) for name in _fields(study)}
-        given = {name: value for name, value in values.items() if value not in (None, False, ())}
+        values = {name: getattr(self, name) for name in _fields(study) if name not in study.places}
+        given = {name: value for name, value in values.items() if value is not None and value is not False}
+        given = {name: value for name, value in given.items() if value != ()}
         if "budget" in given:
             if "steps" in given:
                 raise FewstepError("--budget and --steps are both given. Keep one.")
             given["budget"] = seconds_of(given["budget"])
-        given |= {name: 0 for name, value in values.items() if value == 0 and value is not False}
         return dataclasses.replace(study.quick if given.get("quick") else study.full, **given)
 
     def _find_data(self, study: Study[Any, Any, Any]) -> None:
@@ -108,10 +108,10 @@ def with_study(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str
         if words[1] not in ("-h", "--help"):
             raise FewstepError(f"Say what to reproduce, such as: fewstep reproduce {next(iter(STUDIES))} {words[1]}")
         return commands
-    own, every = _fields(STUDIES[name]), {field for study in STUDIES.values() for field in _fields(study)}
+    others = {field for study in STUDIES.values() for field in _fields(study)} - {*_fields(STUDIES[name])}
     for word in words:
         field = word.partition("=")[0].removeprefix("--").replace("-", "_")
-        if word.startswith("--") and field in every - own.keys():
+        if word.startswith("--") and field in others:
             raise FewstepError(
                 f"{flag(field)} does not apply to {name}. Leave it out; what applies is listed by: fewstep reproduce "
                 f"{name} --help"

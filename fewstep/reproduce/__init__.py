@@ -19,9 +19,6 @@ from fewstep.reproduce import (
 from fewstep.reproduce._figure import Figure as Figure
 from fewstep.reproduce._figure import style as style
 from fewstep.reproduce._figure import write_figure as write_figure
-from fewstep.reproduce._options import ImageOptions as ImageOptions
-from fewstep.reproduce._options import Options as Options
-from fewstep.reproduce._options import TrainingOptions as TrainingOptions
 from fewstep.reproduce._report import made_by as made_by
 from fewstep.reproduce._report import main_table as main_table
 from fewstep.reproduce._report import tables_of as tables_of
@@ -33,9 +30,12 @@ from fewstep.reproduce._run import Watch as Watch
 from fewstep.reproduce._run import made_with as made_with
 from fewstep.reproduce._run import reproduce as reproduce
 from fewstep.reproduce._study import Cell as Cell
+from fewstep.reproduce._study import ImageOptions as ImageOptions
+from fewstep.reproduce._study import Options as Options
 from fewstep.reproduce._study import Results as Results
 from fewstep.reproduce._study import Study as Study
 from fewstep.reproduce._study import Table as Table
+from fewstep.reproduce._study import TrainingOptions as TrainingOptions
 
 STUDIES: dict[str, Study[Any, Any, Any]] = {
     study.name: study

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, columns, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, TaskCurve, Training
-from fewstep.reproduce._panels import columns, keys, lines, rows_of
 from fewstep.reproduce._study import Pairs
 from fewstep.reproduce._training import SHOTS
 

@@ -4,9 +4,8 @@ import itertools
 import statistics
 from typing import Any
 
-from fewstep.reproduce._figure import Figure, Panel
+from fewstep.reproduce._figure import Figure, Panel, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, Training
-from fewstep.reproduce._panels import keys, lines, rows_of
 from fewstep.reproduce._study import Cell, Pairs, Results
 
 

@@ -6,9 +6,8 @@ from typing import Any
 from fewstep.experiments import Experiment
 from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
 from fewstep.reproduce._measurement import Measurement, Score, Training, image_test, make_row, scores_of
-from fewstep.reproduce._options import TrainingOptions
 from fewstep.reproduce._rows import Cost, Published, Row
-from fewstep.reproduce._study import Cell, Results
+from fewstep.reproduce._study import Cell, Results, TrainingOptions
 from fewstep.runs import Model, evaluate_places, evaluate_run
 
 LEGEND = (

@@ -11,7 +11,7 @@ from fewstep.files import finite, read_json, write_json
 from fewstep.machine import layout
 from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
-from fewstep.reproduce._gather import (
+from fewstep.reproduce._folder import (
     chosen,
     command,
     finished,

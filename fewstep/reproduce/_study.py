@@ -5,16 +5,80 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from fewstep._errors import FewstepError
 from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._options import Options
 from fewstep.reproduce._rows import Cost, Result, Row, Setting
 from fewstep.reproduce._speed import Speed
 from fewstep.runs import Progress
+
+
+def option(default: Any, help: str, *, min: int | None = None) -> Any:
+    """A field that users can set; one without help is the study's own."""
+    return dataclasses.field(default=default, metadata={"help": help, "min": min})
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What every study takes."""
+
+    seed: int = option(0, "The first of the seeds.", min=0)
+    quick: bool = option(False, "A look in about a minute: a small size, marked as such in every output.")
+    only: tuple[str, ...] = option((), "Cells of the grid to take, by the names of their folders or parts of them.")
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, low = getattr(self, field.name), field.metadata.get("min")
+            if low is not None and value is not None and value < low:
+                raise FewstepError(f"`{field.name}` is {value}. It must be at least {low}.")
+
+    def size(self) -> str:
+        """The size in words."""
+        return f"seed {self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions(Options):
+    """Of studies whose cells are trainings: the paper's size by default."""
+
+    seeds: int = option(5, "Seeds, trained together.", min=1)
+    steps: int = option(60_000, "Outer steps of each training.", min=1)
+    n_tasks: int = option(600, "Test tasks.", min=2)
+
+    def size(self) -> str:
+        """The size in words."""
+        return f"{self.length()}, {'one seed' if self.seeds == 1 else f'{self.seeds} seeds'}, {self.n_tasks} test tasks"
+
+    def length(self) -> str:
+        """How long each training is, in words."""
+        return f"{self.steps:,} steps"
+
+    @property
+    def inner_steps(self) -> tuple[int, ...]:
+        """The numbers of inner steps to evaluate after."""
+        return (0, 1, 10, 100) if self.quick else (0, 1, 2, 3, 5, 10, 20, 30, 50, 100)
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageOptions(TrainingOptions):
+    """Of studies of images, which are trained row by row: `budget` in seconds takes the place of `steps`."""
+
+    budget: float | None = option(None, "Train each row for so long, such as 30m or 2h, instead of a number of steps.")
+    shots: tuple[int, ...] = option((), "Rows of so many shots.", min=None)
+
+    def length(self) -> str:
+        """How long each training is, in words."""
+        return super().length() if self.budget is None else f"{self.budget / 60:g} minutes per row"
+
+
+QUICK = TrainingOptions(seeds=1, steps=5000, n_tasks=100, quick=True)
+
 
 LEGEND = (
     "± is the 95% interval over test tasks, each the mean over seeds; std is over seeds. A row meets the paper unless "
     "it is worse by more than the 95% interval of the difference."
 )
+
+_SIZES = ("steps", "n_tasks", "folds")
 
 
 @runtime_checkable
@@ -103,11 +167,12 @@ class Table(NamedTuple):
 class Study(Generic[O, P, M]):
     """A published result: `cells(options)` to run, then `rows` for the table and `figures` for the report.
 
-    `full` is the paper's size and `quick` that of a look; fewer of something than `paper` says is not compared with the
-    paper, unless the study is `exact`. Options that are `free` may differ from run to run in one folder, which
-    then gathers the cells of all; `context` is what such a folder is held to beside the options. `places` are the
-    options of the command that say where data are. `time` measures the cells side by side, `cost` makes a table of it;
-    `tables` replace the table of rows, `pages` stand beside the report and `more` are further keys of the result.
+    `full` is the paper's size and `quick` that of a look; a run of fewer steps, test tasks or folds than `paper` says,
+    or else `full`, is not compared with the paper, unless the study is `exact`. Options that are `free` may differ from
+    run to run in one folder, which then gathers the cells of all; `context` is what it is held to beside the options.
+    `places` are the options of the command that say where data are. `time` measures the cells side by side, `cost`
+    makes a table of it; `tables` replace the table of rows, `pages` stand beside the report, `more` are further keys of
+    the result.
     """
 
     name: str
@@ -121,7 +186,7 @@ class Study(Generic[O, P, M]):
     figures: Callable[[Results[O, P, M]], list[Figure]]
     full: O
     quick: O
-    paper: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    paper: Mapping[str, int] | None = None
     exact: bool = False
     free: tuple[str, ...] = ()
     context: Callable[[], dict[str, str]] = dict
@@ -140,7 +205,8 @@ class Study(Generic[O, P, M]):
 
     def is_full(self, options: O) -> bool:
         """Whether a run of these options is at least as large as the paper's."""
-        return not options.quick and all(getattr(options, name) >= size for name, size in self.paper.items())
+        sizes = {name: getattr(self.full, name, None) for name in _SIZES} if self.paper is None else self.paper
+        return not options.quick and all(getattr(options, name) >= size for name, size in sizes.items() if size)
 
     def describe(self, options: O) -> str:
         """The size of a run in words."""

@@ -32,9 +32,8 @@ from fewstep.reproduce._measurement import (
     read_measurement,
     scores_of,
 )
-from fewstep.reproduce._options import ImageOptions, TrainingOptions
 from fewstep.reproduce._speed import Speed, measure
-from fewstep.reproduce._study import Cell, Runner
+from fewstep.reproduce._study import Cell, ImageOptions, Runner, TrainingOptions
 from fewstep.runs import Model, Progress, Run, create_run, evaluate_places, evaluate_run, load, open_run, train_run
 from fewstep.runs.budget import steps_within
 from fewstep.runs.settings import differences

@@ -3,12 +3,10 @@
 from typing import Any
 
 from fewstep.reproduce._curve_figures import training_curves
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, lines
 from fewstep.reproduce._measurement import Measurement, Training, make_row
-from fewstep.reproduce._options import QUICK, TrainingOptions
-from fewstep.reproduce._panels import lines
 from fewstep.reproduce._rows import Row, with_verdicts
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 WIDTHS = {1: 250, 2: 200, 3: 141, 4: 115, 5: 100}  # of each hidden layer, for about 40,000 weights from depth 2 on
@@ -79,11 +77,5 @@ STUDY = Study(
     "Finn & Levine, ICLR 2018, section 6.2. The paper draws the figure and prints no numbers: what is checked is that "
     "MAML's error with three hidden layers is below that with one, and that the other network's does not halve.",
     "The mean over seeds of the error on the same test tasks; ± is the 95% interval over tasks, std is over seeds.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=TrainingOptions(seeds=3, steps=10_000),
-    quick=QUICK,
-    paper={"steps": 10_000, "n_tasks": 600},
-)
+    TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=10_000), quick=QUICK,
+)  # fmt: skip

@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fewstep.reproduce._curve_figures import training_curves
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, Score, Training, make_row
-from fewstep.reproduce._options import QUICK, TrainingOptions
-from fewstep.reproduce._panels import keys, lines, rows_of
 from fewstep.reproduce._rows import Row, with_verdicts
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 STEPS = (0, 1, 5, 10, 20, 50, 100)
@@ -91,11 +89,5 @@ STUDY = Study(
     "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is checked is that "
     "MAML's error after 50 steps is not above its error after 5.",
     "The mean over seeds of the error on the same test tasks; ± is the 95% interval over tasks, std is over seeds.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=TrainingOptions(seeds=3, steps=70_000),
-    quick=QUICK,
-    paper={"steps": 70_000, "n_tasks": 600},
-)
+    TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=70_000), quick=QUICK,
+)  # fmt: skip

@@ -3,9 +3,8 @@
 from fewstep.reproduce._image_figures import figures
 from fewstep.reproduce._images import BY_ROW, LEGEND, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training
-from fewstep.reproduce._options import ImageOptions
 from fewstep.reproduce._rows import Row
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS
 
 # The published accuracy and its 95% interval, by ways and shots, each from the method's own paper.
@@ -93,15 +92,7 @@ STUDY = Study(
     "Lee & Choi, ICML 2018, section 6.4; published values from there for T-net, MT-net and MAML, from Snell et al., "
     "2017 for prototypes, Vinyals et al., 2016 for matching, Li et al., 2017 for Meta-SGD.",
     LEGEND,
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    cost=cost_rows,
-    full=ImageOptions(seeds=1, steps=40_000),
-    quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True),
-    paper={"n_tasks": 600},
-    free=BY_ROW,
-    places=("data_dir",),
-    pages=episode_pages,
-)
+    TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000),
+    quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True), paper={"n_tasks": 600}, free=BY_ROW,
+    places=("data_dir",), pages=episode_pages,
+)  # fmt: skip

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewstep.reproduce import omniglot
-from fewstep.reproduce._figure import Figure, Panel
+from fewstep.reproduce._figure import Figure, Panel, keys, lines, rows_of
 from fewstep.reproduce._images import BY_ROW, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Score, Training, make_row
-from fewstep.reproduce._options import ImageOptions
-from fewstep.reproduce._panels import keys, lines, rows_of
 from fewstep.reproduce._rows import Row, with_verdicts
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 GRADIENT = {"MAML": "maml", "MT-net": "mtnet"}
@@ -151,13 +149,7 @@ STUDY = Study(
     "points of accuracy, or 0.2 of squared error, behind the better of MAML and MT-net.",
     "± is the 95% interval over the test tasks; rows at the far end say it for the better of MAML and MT-net, rows in "
     "range for each in-context learner. Sine waves: three seeds; characters: one.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=ImageOptions(seeds=1, steps=70_000),
-    quick=ImageOptions(seeds=1, steps=350, n_tasks=50, quick=True),
-    paper={"steps": 10_000, "n_tasks": 600},
-    free=BY_ROW,
-    places=("data_dir",),
-)
+    TRAININGS, cells, rows, figures, full=ImageOptions(seeds=1, steps=70_000),
+    quick=ImageOptions(seeds=1, steps=350, n_tasks=50, quick=True), paper={"steps": 10_000, "n_tasks": 600},
+    free=BY_ROW, places=("data_dir",),
+)  # fmt: skip

@@ -7,9 +7,8 @@ from fewstep.experiments import Experiment
 from fewstep.reproduce._image_figures import figures
 from fewstep.reproduce._images import BY_ROW, LEGEND, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training
-from fewstep.reproduce._options import ImageOptions
 from fewstep.reproduce._rows import Row
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS
 
 Published = dict[str, dict[tuple[int, int], tuple[float, float | None]]]

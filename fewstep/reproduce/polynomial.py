@@ -3,12 +3,10 @@
 import numpy as np
 
 from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_steps, training_curves
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, bars_with_dots, keys, rows_of
 from fewstep.reproduce._measurement import Measurement, Training, error_row
-from fewstep.reproduce._options import QUICK, TrainingOptions
-from fewstep.reproduce._panels import bars_with_dots, keys, rows_of
 from fewstep.reproduce._rows import Row, with_verdicts
-from fewstep.reproduce._study import Cell, Pairs, Results, Study
+from fewstep.reproduce._study import QUICK, Cell, Pairs, Results, Study, TrainingOptions
 from fewstep.reproduce._training import SHOTS, TRAININGS, curve_experiment
 
 ORDERS = (0, 1, 2)
@@ -105,11 +103,5 @@ STUDY = Study(
     "numbers for its figure: what is checked is that the fraction rises from one order to the next.",
     "The updated fraction is the mean over seeds, std is over seeds; a row meets the paper if the fraction is larger "
     "than that of the order before. For errors, ± is the 95% interval over test tasks.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=TrainingOptions(),
-    quick=QUICK,
-    paper={"steps": 60_000, "n_tasks": 600},
-)
+    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK,
+)  # fmt: skip

@@ -3,14 +3,12 @@
 import dataclasses
 
 from fewstep.reproduce import omniglot
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, in_pairs, keys, lines
 from fewstep.reproduce._image_figures import accuracy_by_time
 from fewstep.reproduce._images import BY_ROW, LEGEND, cost_rows, episode_pages
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training, image_test, make_row
-from fewstep.reproduce._options import ImageOptions
-from fewstep.reproduce._panels import in_pairs, keys, lines
 from fewstep.reproduce._rows import Row, with_verdicts
-from fewstep.reproduce._study import Cell, Results, Study
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS, changed
 
 WAYS = 20
@@ -86,15 +84,7 @@ STUDY = Study(
     "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is checked is that "
     "after 100 steps MAML's test accuracy is within 3 points of its best, and the random start's at least 20 below.",
     LEGEND,
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    cost=cost_rows,
-    full=ImageOptions(seeds=1, steps=40_000, n_tasks=100),
-    quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True),
-    paper={"steps": 5_000, "n_tasks": 100},
-    free=BY_ROW,
-    places=("data_dir",),
-    pages=episode_pages,
-)
+    TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000, n_tasks=100),
+    quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True), paper={"steps": 5_000, "n_tasks": 100},
+    free=BY_ROW, places=("data_dir",), pages=episode_pages,
+)  # fmt: skip

@@ -4,13 +4,11 @@ from functools import partial
 from typing import Any
 
 from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_steps, mean_training, training_curves
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, beside_the_paper, rows_of
 from fewstep.reproduce._measurement import Measurement, Training, error_row
-from fewstep.reproduce._options import QUICK, TrainingOptions
-from fewstep.reproduce._panels import beside_the_paper, rows_of
 from fewstep.reproduce._rows import Cost, Row, Setting
 from fewstep.reproduce._speed import Speed
-from fewstep.reproduce._study import LEGEND, Cell, Results, Study
+from fewstep.reproduce._study import LEGEND, QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment, side_by_side
 
 TEST_SHOTS = (5, 10, 20)
@@ -139,13 +137,5 @@ STUDY = Study(
     "Lee & Choi, ICML 2018, section 6.1. The paper does not say after how many steps it tests; one is the reading that "
     "gives its MAML row.",
     LEGEND + " * marks what the paper does not have, beside its MT-net.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=TrainingOptions(),
-    quick=QUICK,
-    paper={"steps": 60_000, "n_tasks": 600},
-    time=side_by_side,
-    cost=cost,
-)
+    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK, time=side_by_side, cost=cost,
+)  # fmt: skip

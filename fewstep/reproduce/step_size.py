@@ -3,12 +3,10 @@
 from typing import Any
 
 from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_steps, training_curves
-from fewstep.reproduce._figure import Figure
+from fewstep.reproduce._figure import Figure, lines
 from fewstep.reproduce._measurement import Measurement, Training, error_row
-from fewstep.reproduce._options import QUICK, TrainingOptions
-from fewstep.reproduce._panels import lines
 from fewstep.reproduce._rows import Row
-from fewstep.reproduce._study import LEGEND, Cell, Results, Study
+from fewstep.reproduce._study import LEGEND, QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import SHOTS, TRAININGS, curve_experiment
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
@@ -86,11 +84,5 @@ STUDY = Study(
     "Lee & Choi, ICML 2018, section 6.2.",
     LEGEND + " * is ours, beside the paper's MT-net: the outer gradient is clipped to norm 1. A training in "
     "which every seed diverges (inf or NaN) is marked as such.",
-    TRAININGS,
-    cells,
-    rows,
-    figures,
-    full=TrainingOptions(),
-    quick=QUICK,
-    paper={"steps": 60_000, "n_tasks": 600},
-)
+    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK,
+)  # fmt: skip

@@ -4,11 +4,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fewstep.reproduce._options import Options, option
 from fewstep.reproduce._rows import read_record
-from fewstep.reproduce._study import Cell, Runner, Study
-from fewstep.reproduce.curves import _measure, _report
-from fewstep.reproduce.curves._rows import rows
+from fewstep.reproduce._study import Cell, Options, Runner, Study, option
+from fewstep.reproduce.curves import _measure
+from fewstep.reproduce.curves._rows import figures, rows, tables
 from fewstep.reproduce.curves._sets import entries
 from fewstep.runs import Progress
 
@@ -72,14 +71,6 @@ STUDY = Study(
     "Baselines are fitted to the same training tasks; what they leave open is chosen on validation tasks.",
     "The root of the mean squared error on held-out tasks, in the unit of the target: all methods are evaluated on the "
     "same rows. ± is the 95% interval over the tasks of all splits.",
-    Runner(run, _read),
-    cells,
-    rows,
-    _report.figures,
-    full=CurvesOptions(),
-    quick=CurvesOptions(splits=1, steps=200, quick=True),
-    paper={"steps": 3000},
-    free=("only",),
-    places=("data_dir",),
-    tables=_report.tables,
-)
+    Runner(run, _read), cells, rows, figures, full=CurvesOptions(),
+    quick=CurvesOptions(splits=1, steps=200, quick=True), free=("only",), places=("data_dir",), tables=tables,
+)  # fmt: skip

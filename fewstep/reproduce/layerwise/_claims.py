@@ -3,8 +3,7 @@
 import numpy as np
 
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims
-from fewstep.reproduce._figure import Figure
-from fewstep.reproduce._panels import in_pairs, lines, picture, rows_of
+from fewstep.reproduce._figure import Figure, in_pairs, lines, picture, rows_of
 from fewstep.reproduce.layerwise._methods import WS
 from fewstep.reproduce.layerwise._rows import Claims
 from fewstep.reproduce.layerwise._sets import Entry

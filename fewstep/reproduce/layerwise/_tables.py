@@ -3,12 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._panels import keys, lines, rows_of
+from fewstep.reproduce._figure import Figure, keys, lines, rows_of, style
 from fewstep.reproduce._rows import Result, Row
 from fewstep.reproduce._study import Table
-from fewstep.reproduce.layerwise._published import COLUMNS
-from fewstep.reproduce.layerwise._rows import Claims, Summary, summary_of
+from fewstep.reproduce.layerwise._rows import COLUMNS, Claims, Summary, summary_of
 
 NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")  # the measures in our definition
 HEAD = ["set", "method", "", "sigma", *COLUMNS, ""]

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import jax
 
-from fewstep.reproduce._options import Options, option
 from fewstep.reproduce._rows import Result, Row
-from fewstep.reproduce._study import Cell, Results, Runner, Study, Table
+from fewstep.reproduce._study import Cell, Options, Results, Runner, Study, Table, option
 from fewstep.reproduce.universality import _figures, _measure
 from fewstep.reproduce.universality._measure import Measurement
 from fewstep.runs import Progress
@@ -135,12 +134,6 @@ STUDY = Study(
     "Double precision; alpha 0.1 and epsilon 0.1 unless a row says otherwise; errors at 60 drawn examples.",
     _READING,
     "",
-    Runner(run, _measure.read),
-    cells,
-    rows,
-    figures,
-    full=UniversalityOptions(),
-    quick=UniversalityOptions(bins=4, quick=True),
-    exact=True,
-    tables=tables,
-)
+    Runner(run, _measure.read), cells, rows, figures, full=UniversalityOptions(),
+    quick=UniversalityOptions(bins=4, quick=True), exact=True, tables=tables,
+)  # fmt: skip

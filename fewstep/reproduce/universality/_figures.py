@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
-from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._panels import keys, lines, picture
+from fewstep.reproduce._figure import Figure, keys, lines, picture, style
 from fewstep.reproduce._rows import Row
 from fewstep.reproduce.universality._measure import Image
 from fewstep.universality import checks
