@@ -17,7 +17,7 @@ import pytest
 
 from fewstep import Batch, FewstepError, gradient_learner
 from fewstep._network import Network
-from fewstep.reproduce.universality import Scale, _figures
+from fewstep.reproduce.universality import UniversalityOptions, _figures
 from fewstep.rules import maml
 from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbor, ridge, target_of
 from fewstep.universality._network import run_layers
@@ -396,7 +396,7 @@ class TestCommand:
             places = [x for x, _ in _figures._others(plan)]
             bins = {int(plan.bin_of(jnp.asarray(x)[None])[0]) for x in places}
             assert len(bins) == examples - 1
-        assert Scale(bins=8).series(3) == (4, 8)
+        assert UniversalityOptions(bins=8).series(3) == (4, 8)
 
     def test_mistakes_are_told_in_a_line(self, tmp_path: Path, capsys: Any) -> None:
         for more, said in {

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from fewstep.bench._records import Result, Row
 from fewstep.files import write_text
 from fewstep.pages import heading, page, paragraph, table
-from fewstep.reproduce._figure import Figure, style, write_figure
+from fewstep.reproduce import Figure, style, write_figure
 
 TITLE = "How fast, beside other libraries"
 HEAD = [
