@@ -54,7 +54,7 @@ def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Resul
         content = to_json(result) | _provenance(choice, folder)
         content |= {"effort": effort._asdict(), "total_seconds": time.monotonic() - begin}
         write_json(folder / "result.json", content := finite(content))
-        write_report(folder, result, made_by(content))
+        write_report(folder, result, made_by(content["command"], content["versions"], content["commit"]))
         return result, content
 
     with tempfile.TemporaryDirectory() as directory:

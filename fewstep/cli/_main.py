@@ -18,7 +18,7 @@ COMMANDS: dict[str, str] = {
     "adapt": "_adapt:Adapt",
     "inspect": "_inspect:Inspect",
     "export": "_export:Export",
-    "reproduce": "_reproduce:Reproduce",
+    "reproduce": "_reproduce:reproduce_command",
     "bench": "_bench:Bench",
     "data": "_data:Data",
     "layerwise": "_layerwise:Layerwise",

@@ -1,7 +1,7 @@
 """`fewstep reproduce`"""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
@@ -11,9 +11,10 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_grid
-from fewstep.experiments.experiment import NO_HINT, flag
+from fewstep.experiments import flag
 from fewstep.reproduce import STUDIES, Options, Study, Watch, as_json, reproduce, tables_of
 
 _PLACES = {
@@ -97,17 +98,16 @@ class Reproduce:
             data.images_at(study.name, images)
 
 
-def with_study(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]:
-    """The commands, where `reproduce` has the options of the study that the words name, and refuses those of others."""
-    name = next((word for word in words[1:] if word in STUDIES), None)
-    if list(words[:1]) != ["reproduce"] or len(words) < 2:
-        return commands
+def reproduce_command(words: Sequence[str]) -> type[Reproduce]:
+    """The command for the words behind `fewstep reproduce`, with the options of the study that they name; those of
+    others are refused."""
+    name = next((word for word in words if word in STUDIES), None)
     if name is None:
-        if not words[1].startswith("-"):
-            raise unknown("reproduction", words[1], STUDIES)
-        if words[1] not in ("-h", "--help"):
-            raise FewstepError(f"Say what to reproduce, such as: fewstep reproduce {next(iter(STUDIES))} {words[1]}")
-        return commands
+        if words and not words[0].startswith("-"):
+            raise unknown("reproduction", words[0], STUDIES)
+        if words and words[0] not in ("-h", "--help"):
+            raise FewstepError(f"Say what to reproduce, such as: fewstep reproduce {next(iter(STUDIES))} {words[0]}")
+        return Reproduce
     others = {field for study in STUDIES.values() for field in _fields(study)} - {*_fields(STUDIES[name])}
     for word in words:
         field = word.partition("=")[0].removeprefix("--").replace("-", "_")
@@ -116,7 +116,7 @@ def with_study(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str
                 f"{flag(field)} does not apply to {name}. Leave it out; what applies is listed by: fewstep reproduce "
                 f"{name} --help"
             )
-    return {**commands, "reproduce": _command_of(name)}
+    return _command_of(name)
 
 
 def _fields(study: Study[Any, Any, Any]) -> dict[str, dataclasses.Field[Any] | None]:

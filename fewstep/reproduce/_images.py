@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from fewstep.experiments import Experiment
-from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
+from fewstep.models import Model, evaluate_model, evaluate_places
+from fewstep.pages import heading, paragraph
+from fewstep.problems import EXPLANATION, ExampleEpisode, Plan, episodes_html, example_episodes
+from fewstep.reports import answering
 from fewstep.reproduce._measurement import Measurement, Score, Training, image_test, make_row, scores_of
 from fewstep.reproduce._rows import Cost, Published, Row
 from fewstep.reproduce._study import Cell, Results, TrainingOptions
-from fewstep.runs import Model, evaluate_places, evaluate_run
 
 LEGEND = (
     "± is the 95% interval over the test tasks. A row meets the paper unless it is lower by more than the 95% "
@@ -35,21 +37,28 @@ def evaluate_images(
 ) -> Measurement:
     """The accuracy of a cell at each of its tests, and some episodes with its answers. Elsewhere, and where the support
     is evaluated too, the statistics of the training alone are taken."""
-    test, scores, first = image_test(cell), [], model.built.problem.norms[:1]
-    size: dict[str, Any] = {"steps": cell.plan.inner_steps, "n_tasks": n_tasks}
+    test, scores, first, steps = image_test(cell), [], model.problem.norms[:1], cell.plan.inner_steps
     for ways, shots, queries in test.tests:
-        norms = first if test.on_support else None
-        scores += evaluate_run(model, shots=(shots,), **size, ways=ways, queries=queries, say=say, norms=norms)
+        plan = Plan((shots,), n_tasks, queries, ways)
+        scores += evaluate_model(model, plan, steps=steps, say=say, norms=first if test.on_support else None)
     ways, shots, queries = test.tests[0]
-    size |= {"shots": (shots,), "ways": ways, "queries": queries, "norms": first}
+    plan = Plan((shots,), n_tasks, queries, ways)
     if cell.plan.elsewhere:
         say(f"{cell.name}: evaluating in {len(cell.plan.elsewhere)} more places.")
-    places = evaluate_places(model, dict(cell.plan.elsewhere), **size) if cell.plan.elsewhere else {}
+    places = (
+        evaluate_places(model, dict(cell.plan.elsewhere), plan, steps=steps, norms=first) if cell.plan.elsewhere else {}
+    )
     return found._replace(
         scores=scores_of(scores), elsewhere={place: scores_of(rows) for place, rows in places.items()},
-        on_support=scores_of(evaluate_run(model, **size, on="support")) if test.on_support else [],
-        episodes=example_episodes(model, ways, shots, test.steps[0]) if model.whole else [],
+        on_support=scores_of(evaluate_model(model, plan, steps=steps, norms=first, on="support"))
+        if test.on_support else [],
+        episodes=_episodes(model, ways, shots, test.steps[0]) if model.finite else [],
     )  # fmt: skip
+
+
+def _episodes(model: Model, ways: int, shots: int, steps: int) -> list[dict[str, Any]]:
+    episodes = example_episodes(model.problem, answering(model), ways, shots, steps)
+    return [episode._asdict() for episode in episodes]
 
 
 def accuracy_rows(
@@ -89,7 +98,8 @@ def cost_rows(results: Results[Any, Training, Measurement]) -> list[Cost]:
 
 def episode_pages(results: Results[Any, Training, Measurement]) -> dict[str, str]:
     """The page of example episodes: each query under the class it was given, right or wrong."""
-    parts = [f"<h1>Example episodes</h1><p>{EXPLANATION}</p>"]
+    parts = [heading("Example episodes", 1), paragraph(EXPLANATION)]
     for cell, found in results.pairs:
-        parts += [f"<h2>{cell.label}, {cell.name}</h2>", episodes_html(list(found.episodes))]
+        episodes = [ExampleEpisode(**episode) for episode in found.episodes]
+        parts += [heading(f"{cell.label}, {cell.name}"), episodes_html(episodes)]
     return {"episodes": "".join(parts)}

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import Experiment
+from fewstep.problems import ScoreRow
 from fewstep.reproduce._rows import Published, Row, Setting, compare, read_record
 from fewstep.reproduce._study import Cell
 
@@ -119,9 +120,9 @@ def read_measurement(stored: Mapping[str, Any]) -> Measurement:
     return read_record(Measurement, found)
 
 
-def scores_of(rows: Sequence[Mapping[str, Any]]) -> list[Score]:
+def scores_of(rows: Sequence[ScoreRow]) -> list[Score]:
     """The scores of an evaluation."""
-    return [read_record(Score, row) for row in rows]
+    return [read_record(Score, row.to_json()) for row in rows]
 
 
 def make_row(

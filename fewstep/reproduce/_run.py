@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep.files import finite, read_json, write_json
-from fewstep.machine import layout
+from fewstep.machine.devices import cores
 from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
 from fewstep.reproduce._folder import (
@@ -132,4 +132,4 @@ def _rows(study: Study[O, P, M], results: Results[O, P, M]) -> list[Row]:
 def made_with(*more: str) -> dict[str, Any]:
     """What a result was made with: versions, cores, commit."""
     versions = {package: importlib.metadata.version(package) for package in (*_PACKAGES, *more)}
-    return {"versions": versions | {"python": platform.python_version()}, "cores": layout.cores(), "commit": commit()}
+    return {"versions": versions | {"python": platform.python_version()}, "cores": cores(), "commit": commit()}

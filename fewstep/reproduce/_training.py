@@ -1,6 +1,5 @@
 """Trains and evaluates cells, each once: what is finished is found again, what was stopped is resumed."""
 
-import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep._evaluate import light
 from fewstep._outer import task_keys
-from fewstep._train import UNSEEN, NotFinite
-from fewstep._train import Row as LogRow
+from fewstep._streams import UNSEEN
+from fewstep.compute import light
 from fewstep.experiments import Experiment
-from fewstep.experiments.build import inner_steps
 from fewstep.files import read_json, write_json, writing
 from fewstep.inspection import inspect
-from fewstep.machine import layout
+from fewstep.machine.layout import choose, prepare
 from fewstep.machine.meter import Meter
 from fewstep.machine.provenance import commit
+from fewstep.models import Model, evaluate_model, evaluate_places
+from fewstep.problems import Plan
 from fewstep.reproduce._images import evaluate_images
 from fewstep.reproduce._measurement import (
     Measurement,
@@ -34,9 +33,9 @@ from fewstep.reproduce._measurement import (
 )
 from fewstep.reproduce._speed import Speed, measure
 from fewstep.reproduce._study import Cell, ImageOptions, Runner, TrainingOptions
-from fewstep.runs import Model, Progress, Run, create_run, evaluate_places, evaluate_run, load, open_run, train_run
-from fewstep.runs.budget import steps_within
-from fewstep.runs.settings import differences
+from fewstep.runs import Progress, Run, create_run, differences, load, open_run, steps_within, train_run
+from fewstep.training import NotFinite
+from fewstep.training import Row as LogRow
 
 SHOTS = 10  # of every training on curves
 _NOTE_SECONDS = 10.0
@@ -51,7 +50,7 @@ def curve_experiment(options: TrainingOptions, method: str, tasks: str, **settin
 
 def changed(experiment: Experiment, **settings: Any) -> Experiment:
     """The experiment with other settings."""
-    return dataclasses.replace(experiment, **settings)
+    return experiment.replace(**settings)
 
 
 def fit(cell: Cell[Training], path: Path, options: TrainingOptions, say: Callable[[str], None]) -> Cell[Training]:
@@ -105,7 +104,7 @@ def run(cell: Cell[Training], path: Path, options: TrainingOptions, progress: Pr
     if trained.diverged_at:
         return trained._replace(diverged_seeds=cell.plan.experiment.seeds)
     model = load(path)
-    found = trained._replace(diverged_seeds=cell.plan.experiment.seeds - len(model.whole))
+    found = trained._replace(diverged_seeds=cell.plan.experiment.seeds - len(model.finite))
     if cell.plan.images is not None:
         return evaluate_images(cell, found, model, options.n_tasks, progress.say)
     return _evaluate(cell.plan, found, model, options.n_tasks)
@@ -155,16 +154,16 @@ def _train(path: Path, cell: Cell[Training], progress: Progress) -> Measurement 
 
 def _evaluate(plan: Training, found: Measurement, model: Model, n_tasks: int) -> Measurement:
     experiment = plan.experiment
-    size: dict[str, Any] = {"shots": (experiment.shots,), "steps": plan.inner_steps, "n_tasks": n_tasks}
-    scores = evaluate_run(model, **size)
+    tasks = Plan((experiment.shots,), n_tasks)
+    scores = evaluate_model(model, tasks, steps=plan.inner_steps)
     if others := tuple(number for number in plan.shots if number != experiment.shots):
-        scores += evaluate_run(model, shots=others, steps=(1,), n_tasks=n_tasks)
-    places = evaluate_places(model, dict(plan.elsewhere), **size) if plan.elsewhere else {}
-    adapts = model.built.rule is not None and not experiment.conditioned and bool(model.whole)
+        scores += evaluate_model(model, Plan(others, n_tasks), steps=(1,))
+    places = evaluate_places(model, dict(plan.elsewhere), tasks, steps=plan.inner_steps) if plan.elsewhere else {}
+    adapts = model.built.rule is not None and not experiment.conditioned and bool(model.finite)
     return found._replace(
         scores=scores_of(scores), elsewhere={place: scores_of(rows) for place, rows in places.items()},
         curves=_curves(model) if adapts else [],
-        inside=[_inside(model, seed) for seed in model.whole] if adapts else [],
+        inside=[_inside(model, seed) for seed in model.finite] if adapts else [],
     )  # fmt: skip
 
 
@@ -189,15 +188,15 @@ def _validations(run: Run) -> list[Validation]:
 
 
 def _inside(model: Model, seed: int) -> Updated:
-    report = inspect(model.built.network.layers, model.whole[seed])
+    report = inspect(model.built.network.layers, model.finite[seed])
     layers = {layer.path: layer.updated for layer in report.layers}
     return Updated(seed, layers, report.updated_by_logit, report.updated_by_layer, report.updated_by_parameter)
 
 
 def _curves(model: Model, n_tasks: int = 3) -> list[TaskCurve]:
     """Unseen tasks, and the first whole seed's network before and after one step."""
-    learner, meta = model.built.learner, next(iter(model.whole.values()))
-    tasks = model.built.problem.tasks(model.run.experiment.shots, 100)
+    learner, meta = model.built.learner, next(iter(model.finite.values()))
+    tasks = model.problem.tasks(model.experiment.shots, 100)
 
     def one(of_data: jax.Array, of_task: jax.Array) -> tuple[jax.Array, ...]:
         support, query = tasks.sample(tasks.data, of_data)
@@ -213,9 +212,9 @@ def _curves(model: Model, n_tasks: int = 3) -> list[TaskCurve]:
 
 def make_devices(cells: list[Cell[Training]]) -> None:
     """Makes the devices of the heaviest cell, because none can be made once a lighter one has started JAX."""
-    wanted = [layout.choose(cell.plan.experiment, inner_steps(cell.plan.experiment)) for cell in cells]
+    wanted = [choose(cell.plan.experiment) for cell in cells]
     if any(places.devices > 1 for places in wanted):
-        layout.prepare(max(wanted, key=lambda places: places.devices), asked=False)
+        prepare(max(wanted, key=lambda places: places.devices), wanted=False)
 
 
 def side_by_side(cells: list[Cell[Training]], options: TrainingOptions, say: Callable[[str], None]) -> Speed:

@@ -6,19 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewstep.experiments.experiment import Experiment
-from fewstep.reports.table_plots import chosen, curve_of, running
+from fewstep.experiments import Experiment
+from fewstep.models import LEVEL, Model, coverage, fit_table
+from fewstep.problems import (
+    BASELINES,
+    IN_MEMORY,
+    Answers,
+    answer_tasks,
+    choose_rows,
+    compare,
+    curve_of,
+    draws_of,
+    running,
+    score_answers,
+)  # fmt: skip
+from fewstep.reports import answering
 from fewstep.reproduce.curves._sets import Entry
-from fewstep.runs.memory import fit
 from fewstep.tables import Rows, Table, make_table
-from fewstep.tables._ensemble import Ensemble
-from fewstep.tables._interval import coverage
-from fewstep.tables._judge import Answers, ask, draws_of, error
-from fewstep.tables.baselines import NAMES, compare
 
 SHOTS = (3, 5, 10)
 OURS = {"MT-net": "mtnet", "MT-net + rates": "mtnet+rates", "MAML": "maml", "ridge on learned features": "ridge"}
-_LEVEL = 0.9
 _DRAWN = 3  # tasks whose curves are kept
 
 
@@ -54,42 +61,43 @@ def measure_ours(table: Table, method: str, steps: int, seed: int) -> Scores:
     begin = time.monotonic()
     every = max(1, steps // 20)
     experiment = Experiment(
-        method, "table:memory", seed=seed, steps=steps, shots=max(SHOTS), least_shots=min(SHOTS), log_every=every,
-        validate_every=every,
+        method, IN_MEMORY, seed=seed, steps=steps, shots=max(SHOTS), min_shots=min(SHOTS), log_every=every,
+        validate_every=every, patience=0, schema=table.schema.to_dict(),
     )  # fmt: skip
-    fitted = fit(experiment, table.schema, table.parts)
-    ensemble, rows, scores = fitted.ensemble(), table.parts["test"], {}
+    model, history, _ = fit_table(experiment, table)
+    rows, scores = table.parts["test"], {}
     for shots in SHOTS:
-        answers = ask(
-            ensemble.learner, ensemble.metas, rows, shots=shots, steps=(ensemble.steps,), samples=ensemble.samples,
-            draws=draws_of(rows), seed=seed, within=max(SHOTS),
+        answers = answer_tasks(
+            model.learner(), tuple(model.finite.values()), rows, shots=shots, steps=(model.steps,),
+            samples=model.samples, draws=draws_of(rows), seed=seed, within=max(SHOTS),
         )  # fmt: skip
-        assert ensemble.calibration is not None
-        inside = coverage(ensemble.calibration, answers, shots, _LEVEL)
+        assert model.calibration is not None
+        inside = coverage(model.calibration, answers, shots, LEVEL)
         scores[str(shots)] = _score(table, answers)._replace(coverage90=inside)
-    curves = _curves(ensemble, table.parts["test"])
-    return Scores(scores, time.monotonic() - begin, fitted.history[-1][0] if fitted.history else steps, curves)
+    return Scores(scores, time.monotonic() - begin, history[-1][0] if history else steps, _curves(model, rows))
 
 
-def _curves(ensemble: Ensemble, rows: Rows) -> list[dict[str, Any]]:
+def _curves(model: Model, rows: Rows) -> list[dict[str, Any]]:
     """A few held-out tasks after learning from five points, where one column runs along them."""
-    along = running(ensemble.schema, rows)
+    schema = model.problem.details.schema
+    along = running(schema, rows)
     tasks = range(min(_DRAWN, len(rows.names))) if along is not None else ()
-    return [curve_of(ensemble, rows, n, chosen(rows, n, SHOTS[1], 0), along or 0)._asdict() for n in tasks]
+    ask, support = answering(model), [choose_rows(rows, n, SHOTS[1], 0) for n in tasks]
+    return [curve_of(ask, schema, rows, n, support[n], along or 0)._asdict() for n in tasks]
 
 
 def measure_baselines(table: Table, seed: int, say: Callable[[str], None]) -> dict[str, Scores]:
     """All baselines."""
     begin = time.monotonic()
-    scores: dict[str, dict[str, Score]] = {name: {} for name in NAMES}
+    scores: dict[str, dict[str, Score]] = {name: {} for name in BASELINES}
     for found in compare(table, SHOTS, seed=seed, say=say):
         scores[found.name][str(found.shots)] = _score(table, found.answers)
-    seconds = (time.monotonic() - begin) / len(NAMES)
+    seconds = (time.monotonic() - begin) / len(BASELINES)
     return {name: Scores(by_shots, seconds) for name, by_shots in scores.items()}
 
 
 def _score(table: Table, answers: Answers) -> Score:
-    (score,) = error(answers.mean, answers, scale=table.schema.target.scale)
+    (score,) = score_answers(answers.mean, answers, scale=table.schema.target.scale)
     weight = answers.weight
     squared = np.square(table.schema.target.scale * (answers.mean[:, :, 0] - answers.y)).mean(-1)
     by_task = ((squared * weight).sum(-1) / weight.sum(-1)).mean(1)

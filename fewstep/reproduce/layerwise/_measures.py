@@ -22,9 +22,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fewstep._kernels._hsic import best_bandwidth
-from fewstep._kernels._kernel import gaussian
-from fewstep._kernels._measure import alignment, center, linear_alignment, one_hot, scatter_ratio, trace_ratio
+from fewstep._kernels import (
+    alignment,
+    best_bandwidth,
+    center,
+    gaussian,
+    linear_alignment,
+    one_hot,
+    scatter_ratio,
+    trace_ratio,
+)
 from fewstep.reproduce.layerwise._tables import NAMES
 
 AUTHORS = ("H*", "MSE", "CE", "C", "T")

@@ -9,8 +9,7 @@ import numpy as np
 from fewstep.reproduce._figure import Figure, keys, lines, picture, style
 from fewstep.reproduce._rows import Row
 from fewstep.reproduce.universality._measure import Image
-from fewstep.universality import checks
-from fewstep.universality._target import Target, evaluate
+from fewstep.universality import Target, checks, evaluate
 from fewstep.universality.construct import Construction, construct
 from fewstep.universality.plan import Plan
 

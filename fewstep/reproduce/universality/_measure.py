@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fewstep.reproduce._rows import Row, read_record
-from fewstep.universality import checks
-from fewstep.universality._target import Target
+from fewstep.universality import Target, checks
 from fewstep.universality.construct import Construction, construct
 from fewstep.universality.losses import which_carry
 from fewstep.universality.plan import Plan
@@ -65,8 +64,8 @@ def relu_rows(name: str, target: Target, plan: Plan, built: Construction) -> lis
     proof, framework = (
         construct(target, dataclasses.replace(plan, activation=kind)) for kind in ("relu", "framework relu")
     )
-    before, after = checks.least_activation(built)  # without ReLUs, which would hide what is below 0
-    with_relu, lost = checks.closed_form(proof), checks.written_at_most(framework)
+    before, after = checks.min_activation(built)  # without ReLUs, which would hide what is below 0
+    with_relu, lost = checks.closed_form(proof), checks.max_written(framework)
     least = min(before, after)
     return [
         _row(name, "smallest activation of any layer, before and after the step", least, "not below 0", least > -EXACT),
@@ -100,7 +99,7 @@ def loss_rows() -> list[Row]:
     """Which losses carry y."""
     carry = {"squared error": True, "cross entropy": True, "absolute error": False, "Huber": False, "hinge": False}
     return [
-        _row("-", f"{found.name}: least distance of two gradients", found.least_distance,
+        _row("-", f"{found.name}: least distance of two gradients", found.min_distance,
              "carries y" if carry[found.name] else "loses y", found.carries == carry[found.name],
              gradients=jnp.asarray(found.gradients).tolist())
         for found in which_carry()
