@@ -21,7 +21,7 @@ import tyro
 from fewstep import Tasks, data, evaluate, learners, losses
 from fewstep._learner import Learner
 from fewstep.learners.kernel_heads import START
-from fewstep.reproduce._run import made_with
+from fewstep.reproduce import made_with
 from fewstep.runs import Model, load
 from fewstep.tasks import images
 

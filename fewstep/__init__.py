@@ -6,7 +6,7 @@ A learner is a network, a rule and a loss; `train` meta-trains it on tasks, `eva
     trained = fewstep.train(learner, fewstep.tasks.sinusoid(), steps=2000)
 """
 
-from fewstep import _interrupt as _interrupt  # first: it guards the command line while the rest is imported
+from fewstep.machine import interrupt as _interrupt  # noqa: F401  # first: it guards the command line during imports
 
 # isort: split
 from typing import TYPE_CHECKING
@@ -19,8 +19,6 @@ from fewstep._episode import Batch as Batch
 from fewstep._episode import Episode as Episode
 from fewstep._episode import Tasks as Tasks
 from fewstep._errors import FewstepError as FewstepError
-from fewstep._evaluate import Score as Score
-from fewstep._evaluate import evaluate as evaluate
 from fewstep._learner import Adapted as Adapted
 from fewstep._learner import Context as Context
 from fewstep._learner import LearnedLoss as LearnedLoss
@@ -39,9 +37,9 @@ from fewstep._rule import Rule as Rule
 from fewstep._rule import Stage as Stage
 from fewstep._rule import chain as chain
 from fewstep._rule import link as link
-from fewstep._train import Trained as Trained
-from fewstep._train import train as train
-from fewstep._validate import make_validate as make_validate
+from fewstep.evaluation import Score as Score
+from fewstep.evaluation import evaluate as evaluate
+from fewstep.evaluation import make_validate as make_validate
 from fewstep.inspection import describe as describe
 from fewstep.inspection import inspect as inspect
 from fewstep.interop import network as network
@@ -50,6 +48,8 @@ from fewstep.outers import reptile as reptile
 from fewstep.outers import unrolled as unrolled
 from fewstep.sweeps import sweep as sweep
 from fewstep.tasks import batch as batch
+from fewstep.training import Trained as Trained
+from fewstep.training import train as train
 
 if TYPE_CHECKING:
     from fewstep.experiments import Experiment as Experiment

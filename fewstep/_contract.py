@@ -112,8 +112,10 @@ class Learner(_Functions):
     def __new__(
         cls, init: Init, loss: EpisodeLoss, adapt: Adapt, predict: Predict, step: TakeSteps | None = None
     ) -> "Learner":
-        steps = None if step is None else _of_filled_task(step)
-        return super().__new__(cls, init, _of_filled(loss), _of_filled_support(adapt), _of_filled_rows(predict), steps)
+        of_loss = _of_filled(loss, "first_order", "outer_step")
+        of_support = _of_filled(_of_counts(adapt), "first_order", "minibatch", "outer_step")
+        of_steps = None if step is None else _of_filled(step)
+        return super().__new__(cls, init, of_loss, of_support, _of_filled_rows(predict), of_steps)
 
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it
@@ -134,34 +136,26 @@ def accepting(function: Callable[..., Result], *options: str) -> Callable[..., R
     return without
 
 
-def _of_filled(loss: EpisodeLoss) -> Callable[..., Float[Array, ""]]:
-    of_options = accepting(loss, "first_order", "outer_step")
+def _of_filled(function: Callable[..., Result], *options: str) -> Callable[..., Result]:
+    """The function of a task, an `Episode` or its support, whose padding is filled."""
+    of_options = accepting(function, *options)
 
-    @wraps(loss)
-    def filled(meta: Meta, key: Key[Array, ""], episode: Episode, **options: Any) -> Float[Array, ""]:
-        return of_options(meta, key, Episode(*map(fill_batch, episode)), **options)
+    @wraps(function)
+    def filled(meta: Meta, key: Key[Array, ""], task: Episode | Batch, *rest: Any, **given: Any) -> Result:
+        task = Episode(*map(fill_batch, task)) if isinstance(task, Episode) else fill_batch(task)
+        return of_options(meta, key, task, *rest, **given)
 
     return filled
 
 
-def _of_filled_support(adapt: Adapt) -> Callable[..., Adapted]:
-    of_options = accepting(adapt, "first_order", "minibatch", "outer_step")
-
+def _of_counts(adapt: Adapt) -> Adapt:
     @wraps(adapt)
-    def filled(meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, **options: Any) -> Adapted:
+    def counted(meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, **options: Any) -> Adapted:
         if not isinstance(steps, jax.Array) or steps.ndim:  # an array without axes may be traced
             steps = counts_of(steps) if _is_several(steps) else counts_of(steps)[0]
-        return of_options(meta, key, fill_batch(support), steps, **options)
+        return adapt(meta, key, support, steps, **options)
 
-    return filled
-
-
-def _of_filled_task(step: TakeSteps) -> TakeSteps:
-    @wraps(step)
-    def filled(meta: Meta, key: Key[Array, ""], support: Batch, **options: Any) -> Steps:
-        return step(meta, key, fill_batch(support), **options)
-
-    return filled
+    return counted
 
 
 def _of_filled_rows(predict: Predict) -> Predict:

@@ -28,7 +28,11 @@ class Gradient(Protocol):
     ) -> tuple[Float[Array, " tasks"], Meta]: ...
 
 
-Outer = Callable[[Learner], Gradient]
+@runtime_checkable
+class Outer(Protocol):
+    """A way to take the outer gradient: given a learner, once, it makes the `Gradient` that training calls."""
+
+    def __call__(self, learner: Learner, /) -> Gradient: ...
 
 
 def loss_gradient(learner: Learner, *, first_order: bool = False) -> Gradient:

@@ -16,7 +16,7 @@ from fewstep._errors import FewstepError
 from fewstep._outer import Gradient, Outer, loss_gradient
 from fewstep._rule import Meta
 from fewstep._streams import START
-from fewstep._train import state_of, train
+from fewstep.training import state_of, train
 
 Make = Callable[..., tuple[Learner, optax.GradientTransformation]]
 
@@ -74,7 +74,7 @@ def sweep(
         learner, tasks, steps=steps, optimizer=_optimizer(make), meta_batch=meta_batch,
         outer=lambda _: _gradient(make, outer), chunk=chunk, log_every=log_every, state=state,
     )  # fmt: skip
-    metas, losses = trained.state.meta["meta"], np.asarray([row.loss for row in trained.log])
+    metas, losses = trained.state.meta["meta"], np.reshape([row.loss for row in trained.log], (-1, len(rows)))
     each = [jax.tree.map(lambda leaf, n=number: leaf[n], metas) for number in range(len(rows))]
     return [Trial(*row, meta, losses[:, n]) for n, (row, meta) in enumerate(zip(rows, each, strict=True))]
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from fewstep._train import Row, first_state
+from fewstep.training import Row, first_state
 from fewstep.experiments import Experiment
 from fewstep.runs import create_run
 from fewstep.serve import Limits, Log, Service, background

@@ -131,7 +131,7 @@ def test_a_gradient_that_is_not_a_number_does_not_agree():
 def test_a_system_that_fails_on_the_way_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     """The second of two fails when it is asked to take steps, as one that the system kills does."""
     broken = System("broken", changes=(("seed", 1),))
-    ask = Process.ask
+    ask = Process._ask
 
     def asked(self, do, **more):
         if do == "steps" and self is systems[1]:
@@ -140,7 +140,7 @@ def test_a_system_that_fails_on_the_way_is_told_and_the_others_go_on(tmp_path, m
 
     systems, begin = [], Process.__init__
     monkeypatch.setattr(Process, "__init__", lambda self, *args: (begin(self, *args), systems.append(self))[0])
-    monkeypatch.setattr(Process, "ask", asked)
+    monkeypatch.setattr(Process, "_ask", asked)
     rows = _measure.measure(WORK, [SYSTEMS[0], broken], tmp_path, None, _measure.Effort(2, 0.01, 2), lambda said: None)
     assert [row.system for row in rows] == ["fewstep", "broken"]
     assert rows[0].steps_per_s > 0

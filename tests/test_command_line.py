@@ -14,13 +14,13 @@ from helpers import output
 
 import fewstep
 from fewstep import Experiment
-from fewstep._train import Row
 from fewstep.cli import show_progress
 from fewstep.cli._main import COMMANDS
 from fewstep.cli._parse import _options
 from fewstep.files import locked
 from fewstep.machine.meter import time_left
 from fewstep.runs import create_run
+from fewstep.training import Row
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 FEWSTEP = [sys.executable, "-m", "fewstep"]

@@ -24,6 +24,7 @@ from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
 from fewstep.data.folder import folder_classes
 from fewstep.data.omniglot import omniglot_splits, read_omniglot
+from fewstep.files import cache
 
 CONTENT = bytes(range(256)) * 2000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -202,8 +203,8 @@ def test_the_lists_and_what_cannot_be_had(capsys, tmp_path):
     assert "--images FOLDER" in err
     assert output(capsys, "data", "get")[0] == 2
     assert "Did you mean 'omniglot'" in output(capsys, "data", "get", "omniglod")[2]
-    assert output(capsys, "data", "path")[1].split() == [str(data.cache())]
-    assert output(capsys, "data", "path", "--data-dir", tmp_path)[1].split() == [str(tmp_path), str(data.cache())]
+    assert output(capsys, "data", "path")[1].split() == [str(cache())]
+    assert output(capsys, "data", "path", "--data-dir", tmp_path)[1].split() == [str(tmp_path), str(cache())]
     assert "not a folder" in output(capsys, "data", "path", "--data-dir", tmp_path / "none")[2]
 
 
@@ -328,7 +329,7 @@ def test_only_what_can_be_read_counts_as_here(tmp_path):
 
 def test_prepared_images_are_found_again_and_made_anew_when_files_change(tmp_path, places):
     path = folder_of(tmp_path / "images", 2)
-    load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
+    load = lambda: (data._load._load_all.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
     first = load()
     (kept,) = (places / "prepared").iterdir()
     same, old = kept.stat().st_ino, kept.with_name("old.npz")
@@ -359,7 +360,7 @@ def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
     assert made.images.shape == (11, 6, 6, 1)
     assert said == [
         f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in gray, "
-        "cut to their middle square."
+        "cropped to their middle square."
     ]
     assert sorted(int(value) for value in made.of("class01")[:, 0, 0, 0])[-2:] == [255, 255]  # clear is white paper
 

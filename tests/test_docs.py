@@ -25,10 +25,10 @@ import fewstep.serve
 from fewstep import estimators, rules
 from fewstep.cli._main import COMMANDS
 from fewstep.cli._parse import parse
-from fewstep.cli._reproduce import _ALL as REPRODUCTIONS
-from fewstep.cli._reproduce import Reproduce
+from fewstep.cli._reproduce import Reproduce, with_study
 from fewstep.cli._train import Train
 from fewstep.experiments.build import build
+from fewstep.reproduce import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -153,7 +153,7 @@ def commands(page: str) -> list[list[str]]:
 
 def read(args: list[str]) -> Any:
     """The command that the real parser makes of arguments, not run; of `launch`, what it would launch is read too."""
-    command: Any = parse(COMMANDS, args)
+    command: Any = parse(with_study(COMMANDS, args), args)
     return read(list(command.command)) if args[0] == "launch" else command
 
 
@@ -168,7 +168,7 @@ def test_the_commands_of_a_page_are_those_of_the_parser(page, monkeypatch):
             continue
         command = read(args)
         if isinstance(command, Reproduce):
-            assert command.name in REPRODUCTIONS
+            assert command.name in STUDIES
         if isinstance(command, Train) and not command.experiment.tasks.startswith(("folder:", "table:")):
             build(command.experiment)  # refuses unknown names, and options that do not apply
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from fewstep import FewstepError
 from fewstep.estimators import FewShotClassifier, FewShotRegressor, load
 from fewstep.estimators._input import parts_of
-from fewstep.tables._ensemble import _programs
+from fewstep.models._adaptation import _programs
 
 SMALL = {"steps": 60, "seeds": 2, "hidden": (16,), "shots": 4, "random_state": 0, "outer_lr": 0.01}
 
@@ -165,7 +165,7 @@ def test_a_feature_may_be_called_as_the_target_is():
     place = pandas.DataFrame({"x": random.normal(size=80), "y": random.normal(size=80)})
     noise = random.normal(size=80)
     model = FewShotRegressor("ridge", **SMALL).fit(place, noise, tasks=names)
-    assert model.ensemble_.schema.target.name == "target y"
+    assert model.model_.problem.details.schema.target.name == "target y"
     adapted = model.adapt(place[:40], noise[:40])
     assert adapted.score(place[:40].assign(y=noise[:40]), noise[:40]) < 0.9
 

@@ -148,7 +148,7 @@ def test_layers_can_be_chosen():
         (lambda: fewstep.batch([1.0, np.nan], [1.0, 2.0]), "x holds nan at row 2"),
         (lambda: fewstep.batch(["a"], [1.0]), "not a table of numbers"),
         (lambda: fewstep.batch([1.0], [1.0], [0.0]), "above 0 somewhere"),
-        (lambda: fewstep.batch([1.0], [1.0], [1.0, 2.0]), "one number a row"),
+        (lambda: fewstep.batch([1.0], [1.0], [1.0, 2.0]), "one number per row"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(make, words):

@@ -5,10 +5,10 @@ import pytest
 from browsing import MARKS, faults, held, server, settle, stop, told
 from serving import begun
 
-from fewstep._train import Row
 from fewstep.learners import LEARNERS
 from fewstep.rules import RULES
 from fewstep.runs import open_run
+from fewstep.training import Row
 
 chromium, browse = browsing.chromium, browsing.browse
 pytestmark = MARKS

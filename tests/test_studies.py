@@ -1,5 +1,6 @@
 """The studies of the universality paper: verdicts, cells, two of them as real commands; and warped images."""
 
+import dataclasses
 import json
 
 import jax
@@ -11,8 +12,9 @@ import fewstep
 from fewstep import FewstepError, data
 from fewstep.data import make_set
 from fewstep.networks import mlp
-from fewstep.reproduce import STUDIES
-from fewstep.reproduce._gather import row_command
+from fewstep.reproduce import STUDIES, Results
+from fewstep.reproduce._folder import row_command
+from fewstep.reproduce._measurement import Measurement, Score
 from fewstep.runs import create_run, evaluate_places, evaluate_run, load, train_run
 
 FULL = ("more-steps", "depth", "random-start", "out-of-range")
@@ -21,24 +23,28 @@ BOX[3:9, 3:9] = 0
 
 
 def scored(mean, **more):
-    return {"mean": mean, "interval95": 0.1, "median": mean, "seed_std": 0.1, "n_tasks": 600, **more}
+    return Score(mean, 0.1, mean, 0.1, 600, **more)
 
 
-def found(errors, **more):
-    return {"errors": errors, "seconds": 1.0, "diverged_seeds": 0, **more}
+def found(scores, **more):
+    return Measurement(1.0, scores=scores, **more)
+
+
+def rows_of(study, cells, measurements):
+    return study.rows(Results(study.full, list(zip(cells, measurements, strict=True))))
 
 
 def verdicts(rows):
-    return {(row["method"], *row["setting"].values()): row["verdict"] for row in rows if row["verdict"]}
+    return {(row.method, *row.setting.values()): row.verdict for row in rows if row.verdict}
 
 
 @pytest.mark.parametrize(("after", "verdict"), [(0.9, "meets"), (1.0, "meets"), (1.1, "misses")])
 def test_more_steps_are_not_to_harm(after, verdict):
     study = STUDIES["more-steps"]
-    cells = study.cells(study.scale)
+    cells = study.cells(study.full)
     errors = [scored(after if steps == 50 else 1.0, inner_steps=steps) for steps in (0, 1, 5, 10, 20, 50, 100)]
-    judged = [found(errors, elsewhere={name: errors for name, _ in cell.elsewhere}) for cell in cells]
-    said = verdicts(study.rows(cells, judged))
+    judged = [found(errors, elsewhere={name: errors for name, _ in cell.plan.elsewhere}) for cell in cells]
+    said = verdicts(rows_of(study, cells, judged))
     assert set(said) == {("MAML", 50, where) for where in ("in range", "amplitude 5 to 10", "phase pi to 2 pi")}
     assert set(said.values()) == {verdict}
 
@@ -49,10 +55,10 @@ def test_more_steps_are_not_to_harm(after, verdict):
 )
 def test_depth_is_to_help_maml_alone(maml, told, expected):
     study = STUDIES["depth"]
-    cells = study.cells(study.scale._replace(quick=True))
+    cells = study.cells(study.quick)
     error = {("MAML", 1): maml[0], ("MAML", 3): maml[1], ("told the task", 1): told[0], ("told the task", 3): told[1]}
     judged = [found([scored(error[cell.label, cell.setting["depth"]])]) for cell in cells]
-    assert verdicts(study.rows(cells, judged)) == {("MAML", 3): expected[0], ("told the task", 3): expected[1]}
+    assert verdicts(rows_of(study, cells, judged)) == {("MAML", 3): expected[0], ("told the task", 3): expected[1]}
 
 
 @pytest.mark.parametrize(
@@ -60,29 +66,29 @@ def test_depth_is_to_help_maml_alone(maml, told, expected):
 )
 def test_a_random_start_is_to_stay_behind(maml, random, expected):
     study = STUDIES["random-start"]
-    cells = study.cells(study.scale)
+    cells = study.cells(study.full)
     scores = [
         [scored(last if steps == 100 else top, inner_steps=steps, transductive=True) for steps in (1, 5, 100)]
         for top, last in ((0.95, maml), (0.7, random))
     ]
-    rows = study.rows(cells, [found(of, seen=of) for of in scores])
-    assert [row["verdict"] for row in rows if row["verdict"]] == list(expected)
-    assert [cell.experiment.steps for cell in cells][1] == 0
+    rows = rows_of(study, cells, [found(of, on_support=of) for of in scores])
+    assert [row.verdict for row in rows if row.verdict] == list(expected)
+    assert [cell.plan.length for cell in cells][1] == 0
 
 
 @pytest.mark.parametrize(("ours", "expected"), [(1.0, {"meets"}), (3.0, {"misses"})])
 def test_out_of_range_the_better_of_ours_is_held_against_those_that_read(ours, expected):
     study = STUDIES["out-of-range"]
-    cells = [cell for cell in study.cells(study.scale) if not cell.tests]
+    cells = [cell for cell in study.cells(study.full) if not cell.plan.images]
     error = {"MAML": 4.0, "MT-net": ours, "SNAIL": 2.0, "MetaNet": 2.5, "LSTM": 0.5}
     judged = [
         found(
             [scored(1.5 if cell.label == "MetaNet" else 1.1)],
-            elsewhere={name: [scored(error[cell.label])] for name, _ in cell.elsewhere},
+            elsewhere={name: [scored(error[cell.label])] for name, _ in cell.plan.elsewhere},
         )
         for cell in cells
     ]
-    said = verdicts(study.rows(cells, judged))
+    said = verdicts(rows_of(study, cells, judged))
     far = {key: value for key, value in said.items() if key[3] != "in range"}
     assert {where for _, _, _, where in far} == {"amplitude 9", "phase 1.8 pi"}
     assert {method for method, *_ in far} == {"MT-net"}
@@ -93,26 +99,26 @@ def test_out_of_range_the_better_of_ours_is_held_against_those_that_read(ours, e
 
 def test_a_row_tells_the_steps_that_make_it_again():
     study = STUDIES["out-of-range"]
-    asked = study.scale._replace(steps=35_000, only=("omniglot-maml",))
+    asked = dataclasses.replace(study.full, steps=35_000, only=("omniglot-maml",))
     (cell,) = (cell for cell in study.cells(asked) if cell.name == "omniglot-maml")
-    assert cell.experiment.steps == 10_000
-    assert "--steps 35000 " in row_command(study, asked, cell.name, cell.experiment.steps, 1)
+    assert cell.plan.length == 10_000
+    assert "--steps 35000" in row_command(study, asked, cell.name, cell.plan.length, 1)
     assert "--steps" not in row_command(study, asked, "sine-maml", 70_000, 5)
 
 
 @pytest.mark.parametrize("name", FULL)
 def test_the_cells_can_be_built(name):
     study = STUDIES[name]
-    for cell in study.cells(study.scale):
-        assert fewstep.experiments.build.build(cell.experiment).learner
+    for cell in study.cells(study.full):
+        assert fewstep.experiments.build.build(cell.plan.experiment).learner
 
 
 def test_the_networks_of_all_depths_but_one_are_of_one_size():
     study = STUDIES["depth"]
     sizes = {}
-    for cell in study.cells(study.scale):
+    for cell in study.cells(study.full):
         if cell.label == "MAML":
-            network = mlp(1, 1, hidden=cell.experiment.hidden, bias_inputs=10)
+            network = mlp(1, 1, hidden=cell.plan.experiment.hidden, bias_inputs=10)
             weights = jax.eval_shape(network.init, jax.random.key(0))
             sizes[cell.setting["depth"]] = sum(leaf.size for leaf in jax.tree.leaves(weights))
     assert sizes[1] < 4000

@@ -8,9 +8,7 @@ import pytest
 from helpers import DATA, output
 
 from fewstep import FewstepError
-from fewstep.reproduce.curves._sets import entries
-from fewstep.tables import Asked, make_table, read
-from fewstep.tables._column import read_cells
+from fewstep.tables import Asked, make_table, read, read_cells
 from fewstep.tables._outliers import outlying
 
 needs_curves = pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
@@ -89,6 +87,8 @@ class TestFinding:
 
     @needs_curves
     def test_real_tables_have_none(self, monkeypatch):
+        from fewstep.reproduce.curves._sets import entries
+
         monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
         for entry in entries().values():
             frame, _ = entry.read()

@@ -8,20 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
-from helpers import DATA, LEARNERS, output, slope, used
+from helpers import DATA, LEARNERS, output, slope, untrained, used
 
 import fewstep
 from fewstep import FewstepError, learners, losses, networks
-from fewstep.reproduce.curves._measure import prepared
-from fewstep.reproduce.curves._sets import entries
-from fewstep.tables import Asked, Schema, make_table, read
+from fewstep.models import Calibration, adapt, calibrate, coverage
+from fewstep.problems import Answers, answer_tasks, compare, read_frame, score_answers
+from fewstep.problems._baselines import NAMES
+from fewstep.tables import Asked, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
 from fewstep.tables import _frame as frames
-from fewstep.tables._column import read_cells
-from fewstep.tables._ensemble import Ensemble
-from fewstep.tables._interval import Calibration, calibrate, coverage
-from fewstep.tables._judge import Answers, ask, error
-from fewstep.tables.baselines import NAMES, compare
-from fewstep.tasks.table import arrays, episode, table
 
 
 def columns(tasks=8, rows=12, seed=0):
@@ -246,7 +241,7 @@ class TestSampling:
     rows = make_table(read(columns()), ASKED).parts["train"]
 
     def test_support_and_query_share_no_row_and_no_task(self):
-        tasks = table(self.rows, 4, 30)
+        tasks = table_tasks(self.rows, 4, 30)
         data = jax.tree.map(jnp.asarray, tasks.data)
         for seed in range(5):
             support, query = jax.jit(tasks.sample)(data, jax.random.key(seed))
@@ -257,14 +252,14 @@ class TestSampling:
             assert set(taken.tolist()) in whole  # all rows of one task, since more were asked for than it has
 
     def test_fewer_rows_may_count(self):
-        tasks = table(self.rows, 6, 3, least=2)
+        tasks = table_tasks(self.rows, 6, 3, min_shots=2)
         data = jax.tree.map(jnp.asarray, tasks.data)
         draw = jax.jit(tasks.sample)
         sizes = {int(draw(data, jax.random.key(seed)).support.weight.sum()) for seed in range(60)}
         assert sizes == {2, 3, 4, 5, 6}
 
     def test_every_task_comes_as_often(self):
-        tasks = table(self.rows, 1, 1)
+        tasks = table_tasks(self.rows, 1, 1)
         data = jax.tree.map(jnp.asarray, tasks.data)
         drawn = jax.jit(jax.vmap(tasks.sample, (None, 0)))(data, jax.random.split(jax.random.key(0), 3000))
         heights = [set(self.rows.of(n)[1][:, 0].tolist()) for n in range(len(self.rows.names))]
@@ -273,7 +268,7 @@ class TestSampling:
 
     def test_too_few_rows(self):
         with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be judged on; 't"):
-            table(self.rows, 40)
+            table_tasks(self.rows, 40)
 
 
 class TestSolvers:
@@ -330,19 +325,20 @@ class TestJudging:
         y = np.zeros((4, 1, 3, 1))
         mean = np.asarray([1.0, 1.0, 3.0, 3.0])[:, None, None, None, None] * np.ones((4, 1, 1, 3, 1))
         answers = Answers(mean, mean, mean[None], y, np.ones((4, 1, 3)))
-        (found,) = error(mean, answers, scale=2.0)
+        (found,) = score_answers(mean, answers, scale=2.0)
         assert found.mean == pytest.approx(2 * 5**0.5)
         deviation = 16 * (4 / 3) ** 0.5  # of four tasks, of which Student's t has three degrees of freedom
         assert found.interval95 == pytest.approx(3.18245 * deviation / 2 / (2 * found.mean), rel=1e-5)
-        assert np.isnan(error(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
+        assert np.isnan(score_answers(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
 
     def test_all_learners_get_the_same_rows(self):
         first, second = learners.mixed(3), learners.gaussian(networks.mlp(3, 1, hidden=(2,)), 3)
         size = {"shots": 3, "steps": (0,), "draws": 2}
-        one, two = (ask(of, [of.init(jax.random.key(0))], self.rows, **size) for of in (first, second))
+        one, two = (answer_tasks(of, [of.init(jax.random.key(0))], self.rows, **size) for of in (first, second))
         np.testing.assert_array_equal(one.y, two.y)
-        data = jax.tree.map(jnp.asarray, arrays(self.rows))
-        assert episode(data, jax.random.key(0), jnp.asarray(0), 3, 20).query.weight.sum() == self.rows.counts[0] - 3
+        data = jax.tree.map(jnp.asarray, row_arrays(self.rows))
+        query = draw_episode(data, jax.random.key(0), jnp.asarray(0), 3, 20).query
+        assert query.weight.sum() == self.rows.counts[0] - 3
 
     def test_a_calibration_holds_on_what_it_was_made_from(self):
         random = np.random.default_rng(0)
@@ -359,7 +355,7 @@ class TestJudging:
     @pytest.mark.parametrize("names", [NAMES[:2], pytest.param(NAMES, marks=pytest.mark.slow)], ids=["two", "all"])
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):
-        monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 30)
+        monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
         made = make_table(read(columns()), ASKED)
         found = compare(made, (3,), hidden=(8,), names=names)
         assert tuple(one.name for one in found) == names
@@ -368,20 +364,18 @@ class TestJudging:
         assert score["pooled + offset"] < score["pooled"]
 
 
-def test_an_ensemble_tells_predictions_in_the_users_unit():
+def test_a_model_answers_in_the_users_unit():
     made = make_table(read(columns()), ASKED)
-    learner = learners.mixed(3)
-    meta = learner.init(jax.random.key(0))
-    ensemble = Ensemble(learner, (meta,), 0, 1, made.schema).calibrated(made.parts["validation"], 3)[0]
+    model, _ = untrained(made, "mixed", 3)
     frame = read(columns()).only(np.arange(5))
-    adapted = ensemble.adapted(made.schema.x(frame), made.schema.y(frame))
-    told = adapted.answers(frame)
+    support = read_frame(model.problem, frame, "support")
+    told = model.kind.write(model.problem, support, adapt(model, support).answer(support.x)).columns
     assert set(told) == {"prediction", "low", "high"}
     np.testing.assert_allclose(told["prediction"], frame.columns["size"], atol=15)
-    assert (told["low"] < told["prediction"]).all()
+    assert (np.asarray(told["low"]) < np.asarray(told["prediction"])).all()
 
 
-TRAIN = ("train", "maml", "--task", "who", "--x", "age", "sex", "--y", "size", "--shots", "4", "--steps", "6",
+OPTIONS = ("--task", "who", "--x", "age", "sex", "--y", "size", "--shots", "4", "--steps", "6",
          "--seeds", "2", "--hidden", "6", "--inner-steps", "2", "--validation-tasks", "4", "--log-every", "3",
          "--validate-every", "3")  # fmt: skip
 
@@ -391,7 +385,7 @@ def run(tmp_path_factory):
     """A run on a made table, trained by the command."""
     folder = tmp_path_factory.mktemp("tables")
     csv_of(folder / "t.csv", columns())
-    assert fewstep.cli.main([*TRAIN, f"table:{folder / 't.csv'}", "--run", str(folder / "run")]) == 0
+    assert fewstep.cli.main(["train", "maml", f"table:{folder / 't.csv'}", *OPTIONS, "--run", str(folder / "run")]) == 0
     return folder
 
 
@@ -485,7 +479,7 @@ class TestCommands:
         csv_of(run / "t.csv", made | {"size": 1.8 * made["size"] + 32})
         for words in (
             ("eval", run / "run", "--no-baselines"),
-            (*TRAIN, f"table:{run / 't.csv'}", "--run", run / "run"),
+            ("train", "maml", f"table:{run / 't.csv'}", *OPTIONS, "--run", run / "run"),
         ):
             code, _, told = output(capsys, *words)
             assert code == 2
@@ -524,7 +518,8 @@ class TestCommands:
         ],
     )
     def test_mistakes_are_said_before_a_folder_is_made(self, run, more, said, tmp_path, capsys):
-        code, _, told = output(capsys, *TRAIN, f"table:{run / 't.csv'}", *more, "--run", tmp_path / "no")
+        words = ("train", "maml", f"table:{run / 't.csv'}", *OPTIONS, *more)
+        code, _, told = output(capsys, *words, "--run", tmp_path / "no")
         assert code == 2
         assert said in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
@@ -534,7 +529,7 @@ class TestCommands:
         first = np.flatnonzero(made["who"] == small[0])
         kept = np.setdiff1d(np.arange(len(made["who"])), first[3:])
         path = csv_of(tmp_path / "t.csv", {name: column[kept] for name, column in made.items()})
-        code, _, told = output(capsys, *TRAIN, f"table:{path}", "--run", tmp_path / "no")
+        code, _, told = output(capsys, "train", "maml", f"table:{path}", *OPTIONS, "--run", tmp_path / "no")
         assert code == 2
         assert "1 of the 2 test tasks have fewer than 5 rows" in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
@@ -566,8 +561,7 @@ def test_classes_of_text_are_classified(tmp_path, capsys, monkeypatch):
     made = columns()
     made["size"] = np.where(made["size"] > 115, "tall", "short")
     csv_of(tmp_path / "t.csv", made)
-    args = [*TRAIN, f"table:{tmp_path / 't.csv'}", "--run", tmp_path / "run", "--json"]
-    args[1] = "ridge"
+    args = ["train", "ridge", f"table:{tmp_path / 't.csv'}", *OPTIONS, "--run", tmp_path / "run", "--json"]
     for option in ("--inner-steps",):
         del args[args.index(option) : args.index(option) + 2]
     code, told, _ = output(capsys, *args)
@@ -579,7 +573,7 @@ def test_classes_of_text_are_classified(tmp_path, capsys, monkeypatch):
         capsys, "adapt", tmp_path / "run", "--support", tmp_path / "s.csv", "--query", tmp_path / "q.csv"
     )
     assert told.splitlines()[0] == "age,sex,prediction,probability of short,probability of tall"
-    monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 30)
+    monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
     code, told, _ = output(capsys, "eval", tmp_path / "run", "--shots", 4, "--json")
     assert code == 0
     assert "ridge, each task alone" in told
@@ -609,6 +603,9 @@ def test_the_comparison_on_real_tables(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
 def test_the_real_tables_are_read(monkeypatch):
+    from fewstep.reproduce.curves._measure import prepared
+    from fewstep.reproduce.curves._sets import entries
+
     monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
     sizes = {}
     for name, entry in entries().items():

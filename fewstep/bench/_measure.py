@@ -5,17 +5,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from fewstep.bench._problem import write_problem
 from fewstep.bench._records import Row
-from fewstep.bench._system import OURS, Answer, Process, System, SystemFailed, start
+from fewstep.bench._system import OURS, Process, System, SystemFailed, start
 from fewstep.bench._workloads import Workload
 
 MAX_DIFFERENCE = 1e-4
 _SLOW = 4.0  # times the length of a turn
+T = TypeVar("T")
 Gradient = dict[str, np.ndarray]
 
 
@@ -42,12 +43,12 @@ class _Processes:
         self.running: dict[str, Process] = {}
         self.errors: dict[str, str] = {}
 
-    def ask(self, name: str, do: str, **arguments: int | str) -> Answer | None:
+    def ask(self, name: str, question: Callable[[Process], T]) -> T | None:
         """A system's answer, or `None` if it has failed."""
         if name not in self.running:
             return None
         try:
-            return self.running[name].ask(do, **arguments)
+            return question(self.running[name])
         except SystemFailed as error:
             del self.running[name]
             self.errors[name] = str(error)
@@ -81,9 +82,9 @@ def _compare_gradients(processes: _Processes, names: list[str], folder: Path) ->
     results: dict[str, tuple[float, Gradient]] = {}
     file = folder / "gradient.npz"
     for name in names:
-        if (answer := processes.ask(name, "check", to=str(file))) is not None:
+        if (loss := processes.ask(name, lambda process: process.check(file))) is not None:
             with np.load(file, allow_pickle=False) as arrays:
-                results[name] = (answer["loss"], dict(arrays))
+                results[name] = (loss, dict(arrays))
     if OURS not in results:
         return {}
     return {name: _difference(*results[OURS], *other) for name, other in results.items()}
@@ -108,31 +109,36 @@ def _take_turns(
             slow = seconds[name] and seconds[name][0] > _SLOW * effort.seconds
             if slow and turn >= 2:
                 continue
-            if (answer := processes.ask(name, "steps", n=counts[name])) is not None:
-                seconds[name].append(answer["seconds"] / counts[name])
+            if (duration := _steps(processes, name, counts[name])) is not None:
+                seconds[name].append(duration / counts[name])
     return {name: seconds[name] for name in processes.running}
 
 
 def _count(processes: _Processes, name: str, duration: float) -> int:
     """How many of a system's steps take about as long as `duration`, in seconds."""
-    answer, steps = processes.ask(name, "steps", n=1), 1
-    if answer is not None and answer["seconds"] < duration / 20:
-        steps = max(1, round(duration / answer["seconds"] / 4))
-        answer = processes.ask(name, "steps", n=steps)
-    return max(1, round(duration / (answer["seconds"] / steps))) if answer else 0
+    seconds, steps = _steps(processes, name, 1), 1
+    if seconds is not None and seconds < duration / 20:
+        steps = max(1, round(duration / seconds / 4))
+        seconds = _steps(processes, name, steps)
+    return 0 if seconds is None else max(1, round(duration / (seconds / steps)))
+
+
+def _steps(processes: _Processes, name: str, count: int) -> float | None:
+    return processes.ask(name, lambda process: process.steps(count))
 
 
 def _row(work: Workload, name: str, processes: _Processes, seconds: list[float], effort: Effort) -> Row | None:
     calls = effort.calls if median(seconds) < _SLOW * effort.seconds else 3
-    adapt, peak = processes.ask(name, "adapt", n=calls), processes.ask(name, "memory", n=2)
-    if adapt is None or peak is None:
+    times = processes.ask(name, lambda process: sorted(process.adapt(calls)))
+    peak = processes.ask(name, lambda process: process.memory(2))
+    if times is None or name not in processes.running:
         return None
-    times, ready = sorted(adapt["seconds"]), processes.running[name].ready
+    ready = processes.running[name].ready
     return Row(
         work.name, name, 1 / median(seconds), spread=(1 / max(seconds), 1 / min(seconds)),
-        compile_s=ready["compile_s"], turns=len(seconds), peak_mb=peak["peak_mb"], base_mb=ready["base_mb"],
+        compile_s=ready.compile_s, turns=len(seconds), peak_mb=peak, base_mb=ready.base_mb,
         adapt_p50_ms=1000 * median(times), adapt_p99_ms=1000 * times[int(0.99 * (len(times) - 1))],
-        about=ready["about"], tasks=work.tasks, inner_steps=work.inner_steps,
+        about=ready.about, tasks=work.tasks, inner_steps=work.inner_steps,
     )  # fmt: skip
 
 

@@ -16,21 +16,20 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
-from fewstep._train import first_state, make_segment
 from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
 from fewstep.bench.wire import Problem, System, speak
-from fewstep.experiments.build import make_mesh
-from fewstep.experiments.experiment import Experiment
-from fewstep.machine import layout
+from fewstep.experiments import Experiment
+from fewstep.machine.layout import lay_out, make_mesh
 from fewstep.outers import unrolled
+from fewstep.training import first_state, make_segment
 
 
 def make(problem: Problem) -> System:
     """fewstep on a problem."""
     work = workload_of(problem.spec)
-    places = layout.choose(experiment_of(work), work.inner_steps)
-    mesh = make_mesh(layout.prepare(places, asked=work.devices is not None))
+    places = lay_out(experiment_of(work))
+    mesh = make_mesh(places.devices)
     everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
     learner, tasks = learner_of(work), FAMILIES[work.kind].tasks(work, Path(problem.spec["folder"]))
     optimizer = optax.adam(work.outer_lr)

@@ -5,10 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.bench._records import Result, Row
 from fewstep.files import write_text
 from fewstep.pages import heading, page, paragraph, table
-from fewstep.reproduce._figure import Figure, style, write_figure
+from fewstep.reproduce import Figure, style, write_figure
 
 TITLE = "How fast, beside other libraries"
 HEAD = [
@@ -26,7 +28,7 @@ _LEGEND = (
 )
 
 
-def write_report(folder: Path, result: Result, provenance: str) -> None:
+def write_report(folder: Path, result: Result, provenance: Markup) -> None:
     """Writes report.html and the figures; `provenance` is its last line, as HTML."""
     mark = "a quick look, not a measurement" if result.quick else ""
     parts = [heading(TITLE, 1), paragraph(_LEGEND), table(HEAD, table_rows(result.rows))]

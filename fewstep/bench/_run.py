@@ -19,8 +19,7 @@ from fewstep.bench._sweeps import measure_startup, measure_sweeps
 from fewstep.bench._system import OURS, SYSTEMS, System, how_to_install, is_installed
 from fewstep.bench._workloads import WORKLOADS
 from fewstep.files import finite, write_json
-from fewstep.reproduce._report import made_by
-from fewstep.reproduce._run import made_with
+from fewstep.reproduce import made_by, made_with
 
 NAME = "bench"
 _QUICK = Effort(turns=3, seconds=0.2, calls=30)
@@ -55,7 +54,7 @@ def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Resul
         content = to_json(result) | _provenance(choice, folder)
         content |= {"effort": effort._asdict(), "total_seconds": time.monotonic() - begin}
         write_json(folder / "result.json", content := finite(content))
-        write_report(folder, result, made_by(content))
+        write_report(folder, result, made_by(content["command"], content["versions"], content["commit"]))
         return result, content
 
     with tempfile.TemporaryDirectory() as directory:

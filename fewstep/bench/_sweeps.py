@@ -12,7 +12,7 @@ from fewstep.bench._measure import Effort, measure
 from fewstep.bench._records import Row, Startup
 from fewstep.bench._system import REMAT, SYSTEMS, VMAP, is_installed
 from fewstep.bench._workloads import Workload, omniglot
-from fewstep.machine.layout import cores
+from fewstep.machine.devices import cores
 
 _OURS = SYSTEMS[0]
 

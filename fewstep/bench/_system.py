@@ -16,7 +16,6 @@ from fewstep._errors import FewstepError
 _HERE = Path(__file__).resolve().parent
 PEERS = _HERE.parents[1] / "benchmarks" / "peers"  # in a source checkout
 OURS = "fewstep"
-Answer = dict[str, Any]  # of `wire`
 
 
 class System(NamedTuple):
@@ -54,15 +53,38 @@ class SystemFailed(Exception):
     """A system ended instead of answering; the message is the last line it wrote."""
 
 
+class Ready(NamedTuple):
+    """A system's first answer: what it is, its seconds to compile, and its memory before."""
+
+    about: str
+    compile_s: float
+    base_mb: float | None
+
+
 class Process:
-    """A running system; `ready` is its first answer."""
+    """A running system; its questions are those of `wire`."""
 
     def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
         self._process, self._errors = process, errors
-        self.ready = self._answer()
+        self.ready = Ready(**self._answer())
 
-    def ask(self, do: str, **arguments: int | str) -> Answer:
-        """The answer to a question of `wire`."""
+    def check(self, file: Path) -> float:
+        """The mean query loss; the gradient is written into a file."""
+        return self._ask("check", to=str(file))["loss"]
+
+    def steps(self, count: int) -> float:
+        """Seconds that so many meta-steps take."""
+        return self._ask("steps", n=count)["seconds"]
+
+    def adapt(self, count: int) -> list[float]:
+        """Seconds of each of so many calls that learn one task."""
+        return self._ask("adapt", n=count)["seconds"]
+
+    def memory(self, count: int) -> float | None:
+        """The peak of memory in MB during so many meta-steps."""
+        return self._ask("memory", n=count)["peak_mb"]
+
+    def _ask(self, do: str, **arguments: int | str) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
@@ -71,7 +93,7 @@ class Process:
             pass  # it has ended: the answer says why
         return self._answer()
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             return json.loads(line)

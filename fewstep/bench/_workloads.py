@@ -24,8 +24,8 @@ class Workload:
     ways: int = 5
     filters: int = 64
     hidden: tuple[int, ...] = (40, 40)
-    devices: int | None = None
-    chunk: int | None = None
+    devices: int = 0
+    chunk: int = 0
     remat: bool = False
     seed: int = 0
 

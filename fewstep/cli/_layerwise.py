@@ -80,22 +80,23 @@ class Layerwise:
             return 130
 
     def _fit(self) -> int:
-        from fewstep.layerwise.tables import read_table
+        from fewstep import tables
+        from fewstep.layerwise.tables import to_labels, to_numbers
 
         if self.second is not None:
             raise FewstepError(f"fit takes one table, and {self.second} is a second. Leave it out.")
         check_seed(self.seed)
         if self.target is None:
             raise FewstepError("Say which column holds the labels: fewstep layerwise fit TABLE.csv --target COLUMN")
-        table = read_table(self.first)
+        table = tables.read(self.first)
         for name in self.drop:
             if name not in table.columns:
                 raise unknown(f"column of {self.first}", name, table.columns)
-        y = table.labels(self.target)
+        y = to_labels(table, self.target)
         names = [name for name in table.columns if name != self.target and name not in self.drop]
         if not names:
             raise FewstepError(f"{self.first} has no column besides {self.target!r} to learn from.")
-        x = table.numbers(names)
+        x = to_numbers(table, names)
         if (many := len(set(y.tolist()))) > max(20, len(y) / 2):
             raise FewstepError(
                 f"The column {self.target!r} has {many} different labels in {len(y)} rows, as a number to predict has. "
@@ -190,8 +191,9 @@ class Layerwise:
         _show.say(f"The model is in {result['model']}: fewstep layerwise predict {result['model']} TABLE.csv")
 
     def _predict(self) -> int:
+        from fewstep import tables
         from fewstep.layerwise import load
-        from fewstep.layerwise.tables import read_table
+        from fewstep.layerwise.tables import to_numbers
 
         for option in dataclasses.fields(self):
             if option.name in _OF_FIT and getattr(self, option.name) != option.default:
@@ -203,8 +205,8 @@ class Layerwise:
             raise FewstepError(f"--out is {self.out}, the table itself, which would be lost. Choose another.")
         model = load(self.first / MODEL if self.first.is_dir() else self.first)
         names = model.__dict__.pop("feature_names_in_", None)  # columns are chosen by name here
-        table = read_table(self.second)
-        x = table.numbers(list(table.columns) if names is None else list(names))
+        table = tables.read(self.second)
+        x = to_numbers(table, list(table.columns) if names is None else list(names))
         if x.shape[1] != model.n_features_in_:
             raise FewstepError(f"{self.second} has {x.shape[1]} columns; the model takes {model.n_features_in_}.")
         made = model.predict_proba(x)

@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fewstep import _interrupt
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._parse import parse
+from fewstep.machine import interrupt
 from fewstep.machine.compilation import keep_compiled
 from fewstep.runs import version
 
@@ -18,7 +18,7 @@ COMMANDS: dict[str, str] = {
     "adapt": "_adapt:Adapt",
     "inspect": "_inspect:Inspect",
     "export": "_export:Export",
-    "reproduce": "_reproduce:Reproduce",
+    "reproduce": "_reproduce:reproduce_command",
     "bench": "_bench:Bench",
     "data": "_data:Data",
     "layerwise": "_layerwise:Layerwise",
@@ -35,14 +35,14 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"fewstep {version()}")
         return 0
     try:
-        _interrupt.release()  # from here on Ctrl-C is ours to answer
+        interrupt.release()  # from here on Ctrl-C is ours to answer
         return parse(COMMANDS, words)()
     except FewstepError as error:
         _show.error(str(error))
         return 2
     except KeyboardInterrupt:
         _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
-        return _interrupt.CODE
+        return interrupt.CODE
 
 
 def script() -> None:

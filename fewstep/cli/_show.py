@@ -19,7 +19,10 @@ from fewstep.machine.meter import time_left
 from fewstep.problems import ScoreRow
 
 _SECONDS = 2.0
-_NAMES = (*option_names(), "n_tasks", "drop", "overwrite", "out", "format")
+_NAMES = (
+    *option_names(), "n_tasks", "drop", "overwrite", "out", "format", "resume", "only", "folds", "bins", "examples",
+    "images",
+)  # fmt: skip
 _QUOTES = "'\""
 _ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
 _WIDE = 1000  # columns

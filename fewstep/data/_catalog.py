@@ -52,15 +52,15 @@ class Source(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """How tasks of a set are usually drawn and learned; `rate` is the inner step size."""
+    """How tasks of a set are usually drawn and learned, by the names of an experiment's options."""
 
-    size: int = 32
+    image_size: int = 32
     rotate: Literal["none", "episode", "classes"] = "none"
     down: Literal["stride", "pool"] = "pool"
     head: Literal["average", "flatten"] = "flatten"
     meta_batch: int = 16
     queries: int = 5
-    rate: float = 0.4
+    inner_lr: float = 0.4
 
 
 class DataSet(NamedTuple):
@@ -116,7 +116,7 @@ DATA_SETS = {
         DataSet(
             "omniglot", "omniglot", lambda path, names, split: omniglot_splits(names, split),
             splits=("vinyals", "maml"), train_classes=(1028, 1100), channels=1, own_size=105, dark_on_light=True,
-            sample=True, defaults=Defaults(28, "episode", "stride", "average", meta_batch=32, queries=1, rate=2.0),
+            sample=True, defaults=Defaults(28, "episode", "stride", "average", meta_batch=32, queries=1, inner_lr=2.0),
         ),
         DataSet("cifar-fs", "cifar100", lambda *_: cifar_splits("cifar-fs"), train_classes=(64,)),
         DataSet("fc100", "cifar100", lambda *_: cifar_splits("fc100"), train_classes=(60,)),

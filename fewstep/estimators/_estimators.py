@@ -1,6 +1,5 @@
 """The estimators that learn how to learn."""
 
-import dataclasses
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
-from fewstep.experiments import Experiment, build, plan_of
-from fewstep.models import Adaptation, adapt, calibrate_model, fit_model
-from fewstep.problems import IN_MEMORY, OwnNetwork, Perceptron, problem_of_rows
+from fewstep.experiments import Experiment, plan_of
+from fewstep.models import Adaptation, adapt
+from fewstep.problems import IN_MEMORY
 from fewstep.tables import (
     Cells,
     Column,
     Frame,
-    Rows,
     Schema,
     Table,
     Treated,
@@ -91,7 +89,9 @@ class FewShotEstimator(BaseEstimator, ABC):
         rows = {part: np.flatnonzero(np.isin(treated.kept, some)) for part, some in rows.items()}
         schema = self._schema(whole, rows["train"])
         parts = encode(schema, whole, names[treated.kept], rows)
-        self._train(schema, parts, _input.shots_of(self.shots, parts), seed)
+        experiment = self._experiment(schema, _input.shots_of(self.shots, parts), seed)
+        table = Table(schema, {}, parts)
+        self.model_, self.history_, self.coverage_ = fit_table(experiment, table, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
         self.n_iter_ = self.history_[-1][0] if self.history_ else self.steps
         held = parts["validation"].names if self.model_.calibration is not None else ()
@@ -99,25 +99,6 @@ class FewShotEstimator(BaseEstimator, ABC):
         known = parts["train"] if self.n_tasks_ == 1 else None
         self._known = None if known is None else (known.x, known.y)
         return self
-
-    def _train(self, schema: Schema, parts: dict[str, Rows], shots: int, seed: int) -> None:
-        """Trains, keeps the best parameters on the validation tasks, and calibrates on these."""
-        experiment = self._experiment(schema, shots, seed)
-        problem = problem_of_rows(
-            experiment.groups[0], self._network(experiment), schema, lambda: Table(schema, {}, parts)
-        )
-        self.model_, self.history_ = fit_model(build(experiment, problem), self._watch)
-        self.coverage_ = None
-        if set(parts["validation"].names) & set(parts["train"].names):
-            return  # errors on what it was trained on say nothing
-        calibration, self.coverage_ = calibrate_model(self.model_, parts["validation"])
-        self.model_ = dataclasses.replace(self.model_, calibration=calibration)
-
-    def _network(self, experiment: Experiment) -> Any:
-        """The network's options, or the user's own function in their place."""
-        if self.network is not None:
-            return OwnNetwork(self.network)  # type: ignore[arg-type]
-        return next((group for group in experiment.groups if hasattr(group, "network")), Perceptron())
 
     def save(self, path: Path | str) -> Path:
         """Writes the fitted model into one file, without pickle; `fewstep.estimators.load` reads it."""

@@ -100,11 +100,20 @@ def _ridge(experiment: Any, problem: Problem, rule: None, ways: int | None, norm
 
 
 def _gaussian(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+    _refuse_min_shots(experiment)
     return learners.gaussian(problem.network(), problem.x[0])
 
 
 def _mixed(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+    _refuse_min_shots(experiment)
     return learners.mixed(problem.x[0])
+
+
+def _refuse_min_shots(experiment: Any) -> None:
+    if experiment.has("min_shots") and experiment.min_shots != experiment.shots:
+        raise FewstepError(
+            f"`min_shots` does not apply to {experiment.method}, which is fitted to all rows of a task. Leave it out."
+        )
 
 
 def _whole(experiment: Any, problem: Problem) -> Tasks:

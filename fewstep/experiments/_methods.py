@@ -4,26 +4,26 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import optax
 
 from fewstep import rules
 from fewstep._episode import Tasks
-from fewstep._errors import FewstepError, unknown
+from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._rule import Rule, chain
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
-from fewstep.files import called, object_of
+from fewstep.files import called, find_object
 from fewstep.problems import Problem, from_signature, is_own
 
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
 }  # fmt: skip
-_GROUPS = ("fewstep.rules", "fewstep.learners")
 
 
 class Method(NamedTuple):
@@ -31,7 +31,7 @@ class Method(NamedTuple):
 
     - `groups` are its options; `network` says whether it uses the kind's network, or only its features, and `loss`
       whether it minimizes the problem's loss;
-    - `defaults(given)` are defaults that differ for it;
+    - `defaults(given)` are defaults that differ for it, `weak_defaults` those that a kind's own come before;
     - `rule(experiment)` is the rule of its inner steps, for those that have one;
     - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
     - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
@@ -51,20 +51,28 @@ class Method(NamedTuple):
     network: bool = True
     loss: bool = True
     outer: str | None = None
+    weak_defaults: Mapping[str, Any] = MappingProxyType({})
 
 
-def method_of(text: str) -> Method:
-    """The method of a name. Raises `FewstepError` for one that nothing has."""
+def locate(text: str, folder: Path | None) -> str:
+    """FILE.py:NAME with the file in a folder; anything else as it is."""
+    return text if folder is None or not is_own(text) else str(folder / Path(text).name)
+
+
+def method_of(text: str, folder: Path | None = None) -> Method:
+    """The method of a name; a user's own files are in the `folder`, if one is given. Raises `FewstepError` for a name
+    that nothing has."""
     if text in LEARNER_METHODS:
         return Method(name=text, **LEARNER_METHODS[text])
-    if is_own(text) and "+" not in text and _is_learner(own := object_of("method", text)):
+    parts = [locate(part, folder) for part in text.split("+")]
+    if len(parts) == 1 and is_own(text) and _is_learner(own := find_object("method", parts[0])):
         return _own_learner(text, own)
-    factories = _factories(text)
+    factories = _factories(parts)
     options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
         text, (InnerSteps, *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
-        steps=True, outer=outer,
+        steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
 
 
@@ -72,23 +80,17 @@ def _slug(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _factories(text: str) -> list[tuple[str, Callable[..., Rule]]]:
-    """The factories of `mtnet`, or of names joined by `+`: a rule first or not, then links."""
-    names, factories = text.split("+"), []
-    installed = {entry.name: entry for group in _GROUPS for entry in entry_points(group=group)}
+def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
+    """The factories of `mtnet`, or of the names of a chain: a rule first or not, then links."""
+    factories = []
     for number, written in enumerate(names):
         name = written if is_own(written) else written.replace("-", "_")
-        known: dict[str, Any] = {**rules.LINKS, **(rules.RULES if number == 0 else {}), **installed}
-        if is_own(name):
-            factories.append((name, object_of("method", name)))
-        elif len(names) == 1 and name in ALIASES:
-            factories.append((name, rules.RULES[ALIASES[name][0]]))
-        elif name in known:
-            factory = known[name]
-            factories.append((name, factory.load() if name in installed else factory))
-        else:
-            more = {**(ALIASES if len(names) == 1 else {}), **LEARNER_METHODS}
-            raise unknown("method" if number == 0 else "link", name, {**known, **more})
+        known: dict[str, Any] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
+        aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
+        others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
+        if name in LEARNER_METHODS and number == 0:
+            raise FewstepError(f"{name} is a learner without links. Name it alone: {name}.")
+        factories.append((name, find_object("method" if number == 0 else "link", name, others)))
     return factories
 
 
@@ -102,11 +104,9 @@ def _defaults(outer: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return usual
 
 
-def own_defaults(method: Method) -> Mapping[str, Any]:
-    """Defaults that a kind's own come before: where a rule's learned rates begin."""
-    if not method.steps or method.name in LEARNER_METHODS:
-        return {}
-    for _, factory in _factories(method.name):
+def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Mapping[str, Any]:
+    """Where a rule's learned rates begin, if they do."""
+    for _, factory in factories:
         start = inspect.signature(factory).parameters.get("start")
         if start is not None and start.default is not start.empty:
             return {"inner_lr": start.default}

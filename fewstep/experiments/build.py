@@ -15,13 +15,13 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer
 from fewstep._rule import Rule
-from fewstep._train import Trained, train
-from fewstep._validate import make_validate
+from fewstep.evaluation import make_validate
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Problem, is_own, kind_of
+from fewstep.problems import Kind, Problem, kind_of
+from fewstep.training import Trained, train
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.located(experiment.method))
+    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.method, experiment.folder)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
@@ -129,11 +129,7 @@ def build(
 def make_problem(experiment: Experiment, *, network: Callable[..., Any] | None = None) -> Problem:
     """The problem of an experiment."""
     tasks = experiment.located(experiment.tasks)
-    kind = kind_of(tasks)
-    options, group = experiment.groups[0], _network_group(experiment, kind)
-    if network is not None:
-        group = _Network(network, group.loss)
-    return kind.problem(tasks, options, group)
+    return kind_of(tasks).problem(tasks, experiment.groups[0], network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,10 +140,13 @@ class _Network:
     loss: str
 
 
-def _network_group(experiment: Experiment, kind: Kind) -> Any:
-    """The network's options with the paths of a user's own files; the kind's own where the method has none."""
+def network_options(experiment: Experiment, network: Callable[..., Any] | None = None) -> Any:
+    """The network's options with the paths of a user's own files; the kind's own where the method has none. `network`
+    may be a function in Python."""
+    if network is not None:
+        return _Network(network, network_options(experiment).loss)
     if not experiment.has("network"):
-        return kind.network(experiment.tasks)()
+        return kind_of(experiment.located(experiment.tasks)).network(experiment.tasks)()
     group = next(group for group in experiment.groups if "network" in group.__dataclass_fields__)
     own = {name: experiment.located(getattr(group, name)) for name in ("network", "loss") if hasattr(group, name)}
     group = dataclasses.replace(group, **own)
@@ -180,11 +179,8 @@ def _outer(experiment: Experiment, method: Method) -> Outer:
     name = experiment.outer
     if method.outer and name != method.outer:
         raise FewstepError(f"{method.name} takes its outer gradient by {method.outer}; `outer={name!r}` contradicts.")
-    if is_own(name):
-        text = experiment.located(name)
-        return function_of("outer gradient", text, "(learner)", OUTERS)
     if name not in OUTERS:
-        function_of("outer gradient", name, "(learner)", OUTERS)  # raises, with the names that are known
+        return function_of("outer", experiment.located(name), "(learner)", dict.fromkeys(OUTERS))
     takes = inspect.signature(OUTERS[name]).parameters
     options = {option: experiment.value(option) for option in takes if experiment.has(option)}
     return OUTERS[name](**(options | ({"steps": experiment.inner_steps} if "steps" in takes else {})))

@@ -11,7 +11,7 @@ from fewstep import rules
 from fewstep._errors import FewstepError
 from fewstep.experiments._groups import FewSteps, Machine, OuterStep, Training
 from fewstep.experiments._heads import FullContext
-from fewstep.experiments._methods import Method, method_of, own_defaults
+from fewstep.experiments._methods import Method, locate, method_of
 from fewstep.files import file_of
 from fewstep.outers import OUTERS
 from fewstep.problems import HIDDEN, KINDS, Kind, OwnNetwork, fill, from_signature, is_own, kind_of
@@ -19,7 +19,7 @@ from fewstep.problems import HIDDEN, KINDS, Kind, OwnNetwork, fill, from_signatu
 VERSION = 2  # of the configuration
 
 
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True, init=False, eq=False)
 class Experiment:
     """What to train, on what, and how: `Experiment("mtnet", "sinusoid", steps=2000, shots=5)`.
 
@@ -31,10 +31,10 @@ class Experiment:
     method: str
     tasks: str
     groups: tuple[Any, ...]
-    folder: Path | None = dataclasses.field(compare=False, repr=False)
+    folder: Path | None = dataclasses.field(repr=False)
 
     def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Any) -> None:
-        plan = plan_of(locate(method, folder), locate(tasks, folder), options)
+        plan = plan_of(method, tasks, options, folder)
         plan.refuse_others(method, tasks, options)
         values = {**plan.defaults, **options}
         groups = tuple(fill(group, values) for group in plan.groups.values())
@@ -49,6 +49,9 @@ class Experiment:
                     return getattr(group, name)
         raise AttributeError(f"{name!r} is not an option of {self.method} on {self.tasks}.")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and self.settings() == other.settings()
+
     def __hash__(self) -> int:
         return hash(self.to_json())
 
@@ -61,8 +64,10 @@ class Experiment:
         return getattr(self, name)
 
     def replace(self, **changes: Any) -> "Experiment":
-        """The experiment with some options changed."""
-        settings = {**self.settings(), **changes}
+        """The experiment with some options changed; of another method or other tasks, with their own defaults."""
+        names = self.differing() if {"method", "tasks"} & changes.keys() else self.settings()
+        kept = {name: value for name, value in self.settings().items() if name in ("method", "tasks", *names)}
+        settings = {**kept, **changes}
         return Experiment(settings.pop("method"), settings.pop("tasks"), folder=self.folder, **settings)
 
     def at(self, folder: Path) -> "Experiment":
@@ -106,7 +111,8 @@ class Experiment:
     @property
     def own_files(self) -> list[Path]:
         """The user's own Python files that it names."""
-        texts = [*self.method.split("+"), *(value for value in self.settings().values() if isinstance(value, str))]
+        options = {name: value for name, value in self.settings().items() if name != "method"}
+        texts = [*self.method.split("+"), *(value for value in options.values() if isinstance(value, str))]
         paths = [file_of(self.located(text)) for text in texts if is_own(text)]
         return list(dict.fromkeys(path for path in paths if path is not None))
 
@@ -146,20 +152,16 @@ class OptionPlan:
             raise FewstepError(f"`{name}` does not apply{_reason(self, name, method, tasks, options)}. Leave it out.")
 
 
-def plan_of(method: str, tasks: str, options: Mapping[str, Any]) -> OptionPlan:
-    """What applies to a method on some tasks, given some of the options."""
-    kind, way = kind_of(tasks), method_of(method)
-    network = str(options.get("network", "")) or ""
+def plan_of(method: str, tasks: str, options: Mapping[str, Any], folder: Path | None = None) -> OptionPlan:
+    """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
+    tasks = locate(tasks, folder)
+    kind, way = kind_of(tasks), method_of(method, folder)
+    usual = str(kind.network(tasks)().network)
     outer = way.outer or options.get("outer", "unrolled")
-    return _plan(kind, way, tasks, is_own(network), outer, tuple(sorted(map(_hashable, options.items()))))
+    return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
 
 
-def _hashable(item: tuple[str, Any]) -> tuple[str, str]:
-    return item[0], json.dumps(item[1], default=str)
-
-
-def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, items: tuple[tuple[str, str], ...]) -> OptionPlan:
-    given = {name: json.loads(text) for name, text in items}
+def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Mapping[str, Any]) -> OptionPlan:
     groups: dict[str, type] = {kind.name: kind.options(tasks)}
     if way.network or kind.features:
         network = OwnNetwork if own else kind.network(tasks)
@@ -172,7 +174,7 @@ def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, items: tup
         groups[outer] = more
     groups |= {"training": Training, "machine": Machine}
     groups = _distinct(groups)
-    defaults = {**own_defaults(way), **kind.defaults(tasks, way.name, given), **way.defaults(given)}
+    defaults = {**way.weak_defaults, **kind.defaults(tasks, way.name, given), **way.defaults(given)}
     if "clip_value" in given:
         defaults.pop("clip_norm", None)
     if way.outer:
@@ -223,13 +225,6 @@ def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Mappi
     }:
         return ": `network` brings its own network"
     return f" to {method} on {tasks.partition(':')[0]}"
-
-
-def locate(text: str, folder: Path | None) -> str:
-    """FILE.py:NAME with the file in a folder, also within a chain of names; anything else as it is."""
-    if folder is None or not is_own(text):
-        return text
-    return "+".join(str(folder / Path(part).name) if is_own(part) else part for part in text.split("+"))
 
 
 def _file_name(value: Any) -> Any:

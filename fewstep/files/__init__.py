@@ -16,5 +16,6 @@ from fewstep.files._files import write_json as write_json
 from fewstep.files._files import write_text as write_text
 from fewstep.files._user import called as called
 from fewstep.files._user import file_of as file_of
+from fewstep.files._user import find_object as find_object
 from fewstep.files._user import function_of as function_of
 from fewstep.files._user import object_of as object_of

@@ -2,22 +2,37 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fewstep._errors import FewstepError, unknown
 
 
-def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ()) -> Callable[..., Any]:
-    """The function that `path/to/file.py:function` names. `known` are the names that would have been taken too."""
-    function = object_of(kind, text, known)
+def function_of(
+    kind: str, text: str, signature: str, known: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[..., Any]:
+    """The function of a name: see `find_object`."""
+    function = find_object(kind, text, known)
     if not callable(function):
         path, _, name = text.rpartition(":")
         kind = type(function).__name__
         raise FewstepError(f"{name} in {path} is a {kind}. Write a function: def {name}{signature}: ...")
     return function
+
+
+def find_object(kind: str, text: str, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME.
+
+    The group of the entry points is `fewstep.` and the kind in the plural: `fewstep.rules`, `fewstep.losses`.
+    """
+    if text in known:
+        return known[text]
+    entries = {entry.name: entry for entry in entry_points(group=f"fewstep.{kind.removesuffix('s')}s")}
+    return entries[text].load() if text in entries else object_of(kind, text, (*known, *entries))
 
 
 def object_of(kind: str, text: str, known: Iterable[str] = ()) -> Any:
@@ -41,7 +56,7 @@ def file_of(text: str) -> Path | None:
 
 
 def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """What a user's function gives; an error in it is told in one line."""
+    """What a user's function gives; an error in it is reported in one line."""
     try:
         return function(*args)
     except FewstepError:

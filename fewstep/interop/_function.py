@@ -33,12 +33,12 @@ def network(
     """
     shapes = jax.eval_shape(init, jax.random.key(0))
     paths = tuple(flatten(shapes))
-    held = tuple(p for p in paths if any(p == f or p.startswith(f + "/") for f in frozen))
+    frozen_paths = tuple(p for p in paths if any(p == f or p.startswith(f + "/") for f in frozen))
     for name in frozen:
         if not any(p == name or p.startswith(name + "/") for p in paths):
             raise FewstepError(f"frozen names {name!r}, which the parameters lack. They are {', '.join(paths)}.")
 
-    def applied(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+    def apply_with_state(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
         return apply(params, x), state
 
-    return Network(init, applied, find_layers(apply, shapes, x), held)
+    return Network(init, apply_with_state, find_layers(apply, shapes, x), frozen_paths)

@@ -1,6 +1,6 @@
 """Finds the linear layers of any network by reading the program it traces to.
 
-Names and shapes cannot tell a kernel's output axes: Equinox keeps them first, Flax last, attention has two. The
+Names and shapes do not show a kernel's output axes: Equinox keeps them first, Flax last, attention has two. The
 traced program can: the axes of a parameter that a product does *not* sum over are its output axes; the parameter
 that is then added along just these axes is its bias. The same walk gives the order of the calls, and finds what
 cannot take a metric: grouped convolutions, tied weights, look-up tables.
@@ -39,17 +39,17 @@ class _Walk:
         self.bias: dict[str, list[str]] = {}
 
     def run(self, jaxpr: Any, inputs: list[_Value | None]) -> list[_Value | None]:
-        known = {v: value for v, value in zip(jaxpr.invars, inputs, strict=True) if value}
+        values_by_variable = {v: value for v, value in zip(jaxpr.invars, inputs, strict=True) if value}
 
         def look(v: Any) -> _Value | None:
-            return None if isinstance(v, Literal) else known.get(v)
+            return None if isinstance(v, Literal) else values_by_variable.get(v)
 
         for equation in jaxpr.eqns:
             values = [look(v) for v in equation.invars]
             if any(values):
                 for v, value in zip(equation.outvars, self.step(equation, values), strict=False):
                     if value:
-                        known[v] = value
+                        values_by_variable[v] = value
         return [look(v) for v in jaxpr.outvars]
 
     def step(self, equation: Any, values: list[_Value | None]) -> list[_Value | None]:
@@ -60,7 +60,7 @@ class _Walk:
         if name in _SAME:
             return list(values)
         if name in ("transpose", "broadcast_in_dim", "reshape", "squeeze") and values[0]:
-            return [_moved(values[0], equation, shapes[0], shapes[-1])]
+            return [_follow(values[0], equation, shapes[0], shapes[-1])]
         parameters = [value for value in values if value and not value.is_output]
         if name in ("dot_general", "conv_general_dilated") and len(parameters) == 1:
             return [self.product(equation, values, parameters[0])]
@@ -86,8 +86,8 @@ class _Walk:
             return None
         self.axes[kernel.origin] = tuple(axis for axis in axes if axis is not None)
         ndim = equation.outvars[0].aval.ndim
-        found = {position + i: i for i in range(len(free))}
-        return _Value(kernel.origin, True, tuple(found.get(axis) for axis in range(ndim)))
+        places = {position + i: i for i in range(len(free))}
+        return _Value(kernel.origin, True, tuple(places.get(axis) for axis in range(ndim)))
 
     def is_bias(self, bias: _Value, output: _Value) -> bool:
         """Whether the parameter added to a layer's output has an axis for each axis of its units; notes it if so."""
@@ -96,11 +96,11 @@ class _Walk:
         size, width = math.prod(self.shapes[bias.origin]), self.width(output.origin)
         aligned = {of: axis for of, axis in zip(output.axes, bias.axes, strict=True) if of is not None}
         axes = [aligned.get(of) for of in range(len(self.axes[output.origin]))]
-        found = (0,) if size == width == 1 else tuple(axis for axis in axes if axis is not None)
-        if len(found) < len(axes) or size < width:
+        places = (0,) if size == width == 1 else tuple(axis for axis in axes if axis is not None)
+        if len(places) < len(axes) or size < width:
             return False
         self.use(bias.origin, "bias")
-        self.axes[bias.origin] = found
+        self.axes[bias.origin] = places
         self.bias.setdefault(output.origin, []).append(bias.origin)
         return True
 
@@ -132,7 +132,7 @@ def _output_axes(equation: Any, operand: int) -> tuple[tuple[int, ...], int, str
     return free, first, "multiplied batch by batch" if batched else "" if free else "summed over whole"
 
 
-def _moved(value: _Value, equation: Any, before: tuple[int, ...], after: tuple[int, ...]) -> _Value:
+def _follow(value: _Value, equation: Any, before: tuple[int, ...], after: tuple[int, ...]) -> _Value:
     """Follows axes through a change of shape; an axis that is cut or joined is lost (None)."""
     name, parameters = equation.primitive.name, equation.params
     axes: list[int | None] = [None] * len(after)
@@ -164,15 +164,15 @@ def find_layers(apply: Callable[[PyTree, Any], Any], params: PyTree, x: Any) -> 
     walk.run(traced, starts + [None] * (len(traced.invars) - len(starts)))
     unused = [path for path in flat if path not in walk.order]
     parents = [_parent(path) for path in walk.order if walk.uses[path] == ["kernel"]]
-    layers, placed = [], set()
+    layers, in_layers = [], set()
     for path in [*walk.order, *unused]:
         if walk.uses[path] == ["kernel"]:
             leaves = [path, *(b for b in walk.bias.get(path, []) if walk.uses[b] == ["bias"])]
-            placed.update(leaves)
+            in_layers.update(leaves)
             name = _parent(path) if parents.count(_parent(path)) == 1 else path
             layers.append(Layer(name, walk.width(path), tuple(Leaf(leaf, walk.axes[leaf]) for leaf in leaves)))
     for path in [*walk.order, *unused]:
-        if path not in placed:
+        if path not in in_layers:
             layers.append(Layer(path, 0, (Leaf(path, ()),), _why(walk.uses[path])))
     return tuple(sorted(layers, key=lambda layer: [*walk.order, *unused].index(layer.leaves[0].path)))
 

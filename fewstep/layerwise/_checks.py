@@ -1,4 +1,4 @@
-"""What an estimator is given, checked: one clear line for each mistake."""
+"""Checks of the arrays for an estimator: one clear line for each mistake."""
 
 import warnings
 from typing import Any
@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from fewstep._errors import FewstepError
 
 
-def table(estimator: BaseEstimator, X: Any, dtype: str, *, reset: bool) -> np.ndarray:
+def check_table(estimator: BaseEstimator, X: Any, dtype: str, *, reset: bool) -> np.ndarray:
     """X as a table of finite numbers with the columns that the estimator knows."""
     X = validate_data(estimator, X, dtype=dtype, reset=reset, ensure_all_finite=False)
     bad = ~np.isfinite(X)
@@ -27,7 +27,7 @@ def table(estimator: BaseEstimator, X: Any, dtype: str, *, reset: bool) -> np.nd
     return X
 
 
-def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def check_targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes, and for every row the number of its class."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: a classifier learns from labels.")
@@ -51,7 +51,7 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
 def standardize(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros.
 
-    A deviation is held against the column's own size, so that its unit does not matter: below it is rounding.
+    A deviation is compared with the column's own size, so that its unit does not matter: below it is rounding.
     """
     mean, scale = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
     constant = (np.ptp(X, 0) == 0) | (scale <= 1e-12 * np.abs(X).max(0))

@@ -13,40 +13,40 @@ from fewstep.files import read_archive, write_archive
 _KIND, _VERSION = "layer-wise network", 2
 
 
-def write(estimator: Any, arrays: dict[str, np.ndarray], path: Path) -> Path:
+def write_network(estimator: Any, arrays: dict[str, np.ndarray], path: Path) -> Path:
     """Writes an estimator and its arrays, in place of an older file; the path with its ending."""
-    classes, labels = _plain(estimator.classes_)
+    classes, labels = _without_objects(estimator.classes_)
     names = getattr(estimator, "feature_names_in_", None)
     about = {
         "class": type(estimator).__name__, "parameters": _parameters(estimator), "labels": labels,
-        "temperature": estimator.temperature_, "stopped": list(estimator._fitted.stopped),
+        "temperature": estimator.temperature_, "stopped": list(estimator._fitted.ending),
         "history": [list(record) for record in estimator.history_], "columns": None if names is None else list(names),
     }  # fmt: skip
     every = {"classes": classes, "mean": estimator.mean_, "scale": estimator.scale_, **arrays}
     return write_archive(path, _KIND, _VERSION, about, every)
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_network(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The description and the arrays of a file."""
     about, arrays = read_archive(path, _KIND, _VERSION, "Fit and save it again.")
     return about, arrays | {"classes": arrays["classes"].astype(about["labels"])}
 
 
-def numbered(number: int, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def name_arrays(number: int, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Arrays of one layer, named by its number."""
     return {f"layer.{number}.{name}": np.asarray(array) for name, array in arrays.items()}
 
 
-def by_number(arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+def split_arrays(arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
     """The arrays of each layer in turn, by their plain names."""
     number = 0
-    while own := {name.split(".")[2]: array for name, array in arrays.items() if name.startswith(f"layer.{number}.")}:
-        yield own
+    while layer := {name.split(".")[2]: array for name, array in arrays.items() if name.startswith(f"layer.{number}.")}:
+        yield layer
         number += 1
 
 
-def _plain(classes: np.ndarray) -> tuple[np.ndarray, str]:
-    """Classes in a type that needs no pickle, and the type they had."""
+def _without_objects(classes: np.ndarray) -> tuple[np.ndarray, str]:
+    """Classes in a type that needs no pickle, and their own type."""
     if classes.dtype != object:
         return classes, classes.dtype.str
     if not all(isinstance(label, str) for label in classes):
@@ -55,8 +55,8 @@ def _plain(classes: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    told = estimator.get_params()
-    if not isinstance(told.get("random_state"), Integral | None):
-        told["random_state"] = None  # a generator is spent; what it gave is in the weights
-    told["dtype"] = str(told["dtype"])
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in told.items()}
+    parameters = estimator.get_params()
+    if not isinstance(parameters.get("random_state"), Integral | None):
+        parameters["random_state"] = None  # a generator is spent; what it gave is in the weights
+    parameters["dtype"] = str(parameters["dtype"])
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}

@@ -19,9 +19,7 @@ from jaxtyping import Array, Float, Key
 
 from fewstep import losses
 from fewstep._episode import Batch
-from fewstep._kernels._kernel import gaussian, squared_distances
-from fewstep._kernels._measure import center
-from fewstep._kernels._spectral import solve
+from fewstep._kernels import center, gaussian, solve, squared_distances
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta

@@ -13,7 +13,9 @@ from fewstep.models._calibration import each_left_out as each_left_out
 from fewstep.models._evaluate import calibrate_model as calibrate_model
 from fewstep.models._evaluate import evaluate_model as evaluate_model
 from fewstep.models._evaluate import evaluate_places as evaluate_places
+from fewstep.models._fit import FittedTable as FittedTable
 from fewstep.models._fit import fit_model as fit_model
+from fewstep.models._fit import fit_table as fit_table
 from fewstep.models._fit import kept_metas as kept_metas
 from fewstep.models._model import Info as Info
 from fewstep.models._model import LogLine as LogLine

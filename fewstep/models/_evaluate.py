@@ -9,7 +9,7 @@ import numpy as np
 
 from fewstep._episode import Episode, Tasks
 from fewstep._errors import FewstepError
-from fewstep._evaluate import make_judge, summarize
+from fewstep.evaluation import make_evaluate, summarize
 from fewstep.experiments import make_problem
 from fewstep.models._adaptation import LEVEL
 from fewstep.models._calibration import Calibration, calibrate, coverage, each_left_out
@@ -75,7 +75,7 @@ def evaluate_places(
             say(f"Evaluating {turn + 1} of {len(pairs)}: {ways}-way {shots}-shot, norm {norm}.")
         tasks = {name: made.tasks(shots, queries, plan.split, plan.ways) for name, made in problems.items()}
         first = next(iter(tasks.values()))
-        judge = make_judge(
+        judge = make_evaluate(
             model.built.learner_for(ways, norm), _on_support(first) if on == "support" else first, problem.score,
             steps=steps, n_tasks=_TASKS if plan.n_tasks is None else plan.n_tasks, seed=plan.seed,
         )  # fmt: skip

@@ -1,15 +1,19 @@
 """Trains a model in memory, and chooses which of its parameters to keep."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fewstep._rule import Meta
-from fewstep._train import TrainState
-from fewstep.experiments import Built
+from fewstep.experiments import Built, Experiment, build, network_options
+from fewstep.models._evaluate import calibrate_model
 from fewstep.models._model import Model
+from fewstep.problems import problem_of_rows
+from fewstep.tables import Table
+from fewstep.training import TrainState
 
 
 def kept_metas(built: Built, state: TrainState, keep: str | None = None) -> dict[int, Meta]:
@@ -35,3 +39,27 @@ def fit_model(
 
     state = built.train(on_segment=note).state
     return Model(built, kept_metas(built, state), int(state.step)), history
+
+
+class FittedTable(NamedTuple):
+    """A model of a table in memory, the scores of its validations by step, and the share of held-out values inside 90%
+    intervals that were calibrated without their task."""
+
+    model: Model
+    history: list[tuple[int, float]]
+    coverage: float | None
+
+
+def fit_table(
+    experiment: Experiment, table: Table, network: Callable[..., Any] | None = None,
+    watch: Callable[[int, float], None] = lambda step, score: None,
+) -> FittedTable:  # fmt: skip
+    """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too."""
+    options = network_options(experiment, network)
+    problem = problem_of_rows(experiment.groups[0], options, table.schema, lambda: table)
+    model, history = fit_model(build(experiment, problem), watch)
+    held_out = table.parts["validation"]
+    if set(held_out.names) & set(table.parts["train"].names):  # errors on what it was trained on say nothing
+        return FittedTable(model, history, None)
+    calibration, coverage = calibrate_model(model, held_out)
+    return FittedTable(dataclasses.replace(model, calibration=calibration), history, coverage)

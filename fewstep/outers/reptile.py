@@ -5,7 +5,7 @@ r"""Reptile: the start moves towards where the tasks went; no query, no derivati
 Reference: Nichol, Achiam & Schulman, On First-Order Meta-Learning Algorithms, 2018.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._network import flatten
 from fewstep._outer import Gradient, Outer
-from fewstep._rule import Flat, Meta
+from fewstep._rule import Meta
 
 
 def reptile(
@@ -55,7 +55,7 @@ def reptile(
     return outer
 
 
-def refuse_without_signal(meta: Meta, fast: Flat) -> None:
+def refuse_without_signal(meta: Meta, fast: dict[str, Any]) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(flatten(meta.get("weights", {})).keys() - flatten(fast).keys())

@@ -4,6 +4,7 @@
 `FILE.py:NAME`, where NAME is a `Kind` or a function that makes `Tasks`.
 """
 
+from fewstep.problems._baselines import BASELINES as BASELINES
 from fewstep.problems._baselines import compare as compare
 from fewstep.problems._episodes import EXPLANATION as EXPLANATION
 from fewstep.problems._episodes import ExampleEpisode as ExampleEpisode

@@ -19,16 +19,16 @@ from fewstep._episode import Batch, Episode
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
-from fewstep._train import train
 from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
 from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
 from fewstep.tables import Rows, Table, whole_tasks
+from fewstep.training import train
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
 MIXED, PRIOR = "linear mixed effects", "Gaussian process, learned prior"
-NAMES = (POOLED, OFFSET, FINETUNED, RIDGE, PROCESS, MIXED, PRIOR)
+BASELINES = (POOLED, OFFSET, FINETUNED, RIDGE, PROCESS, MIXED, PRIOR)
 OF_CLASSES = (POOLED, FINETUNED, RIDGE)
 _PENALTIES = tuple(10.0**power for power in range(-3, 3))
 _RATES, _STEPS = (0.003, 0.01, 0.03, 0.1), (0, 1, 5, 20, 50)
@@ -59,7 +59,7 @@ def compare(
     seed: int = 0,
     hidden: tuple[int, ...] = (64, 64),
     say: Callable[[str], None] = lambda message: None,
-    names: Sequence[str] = NAMES,
+    names: Sequence[str] = BASELINES,
 ) -> list[Compared]:
     """Fits every baseline to the training tasks of a table, and judges it on its test tasks."""
     classes = bool(of.schema.classes)

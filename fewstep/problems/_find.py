@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep._errors import FewstepError, unknown
-from fewstep.files import object_of
+from fewstep.files import find_object
 from fewstep.problems._kind import Kind, Problem
 from fewstep.problems._own import is_own
 from fewstep.problems._points import Perceptron, PointSizes, read_points, write_points
@@ -16,7 +16,7 @@ from fewstep.problems.images import IMAGES_KIND
 from fewstep.problems.tables import TABLES
 
 KINDS: tuple[Kind, ...] = (CURVES, IMAGES_KIND, TABLES)
-_GROUP = "fewstep.kinds"
+_GROUP = "fewstep.tasks"
 
 
 def kind(name: str, problem: Callable[[str, Any, Any], Problem], **parts: Any) -> Kind:
@@ -38,21 +38,13 @@ def kind(name: str, problem: Callable[[str, Any, Any], Problem], **parts: Any) -
 
 def kind_of(tasks: str) -> Kind:
     """The kind of some tasks. Raises `FewstepError` for a name that none answers to."""
-    if is_own(tasks):
-        own = object_of("tasks", tasks)
-        return own if isinstance(own, Kind) else CURVES
     for each in KINDS:
-        if _answers_to(each, tasks):
+        if any(tasks.startswith(name) if name.endswith(":") else tasks == name for name in each.tasks):
             return each
-    installed = tuple(entry.load() for entry in entry_points(group=_GROUP))  # to look for them takes milliseconds
-    for each in installed:
-        if _answers_to(each, tasks):
-            return each
+    if is_own(tasks) or tasks in entry_points(group=_GROUP).names:
+        own = find_object("tasks", tasks)
+        return own if isinstance(own, Kind) else CURVES
     if Path(tasks).suffix.lower() in (".csv", ".parquet", ".pq"):
         raise FewstepError(f"The tasks are {tasks!r}. For a table, write table:{tasks}.")
-    names = [name for each in (*KINDS, *installed) for name in each.tasks if name != "table"]
+    names = [name for each in KINDS for name in each.tasks if name != "table"]
     raise unknown("tasks", tasks, [f"{name}PATH" if name.endswith(":") else name for name in names])
-
-
-def _answers_to(kind: Kind, tasks: str) -> bool:
-    return any(tasks.startswith(name) if name.endswith(":") else tasks == name for name in kind.tasks)

@@ -2,7 +2,7 @@
 
 import jax
 
-from fewstep._evaluate import make_judge, summarize
+from fewstep.evaluation import make_evaluate, summarize
 from fewstep.learners import color_histogram, nearest_mean, pixels
 from fewstep.problems._kind import Plan, Problem, Say
 from fewstep.problems._rows import ScoreRow
@@ -19,7 +19,7 @@ def nearest_means(problem: Problem, plan: Plan, say: Say) -> dict[str, list[Scor
         for name, features in _FEATURES.items():
             say(f"Evaluating the {name}: {ways}-way {shots}-shot.")
             learner = nearest_mean(features, ways)
-            scores = make_judge(
+            scores = make_evaluate(
                 learner, tasks, problem.score, steps=(0,), n_tasks=plan.n_tasks or 600, seed=plan.seed
             )  # fmt: skip
             score = summarize(shots, 0, scores(learner.init(jax.random.key(0)), tasks.data)[:, 0])

@@ -16,7 +16,7 @@ from fewstep._network import Network
 from fewstep.problems._fields import check_fields, number_rows
 from fewstep.problems._kind import Answer, Given, Part, Problem, Written
 from fewstep.problems._options import option
-from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
+from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import read_query, read_support
 
 
@@ -41,10 +41,8 @@ class Perceptron:
 
 def make_perceptron(options: Any, inputs: int, outputs: int) -> Network:
     """The network that the options name, for rows of so many numbers."""
-    if callable(options.network) or is_own(options.network):
-        return own_network(options.network, jnp.zeros((4, inputs)), outputs)
     if options.network != "mlp":
-        raise FewstepError(f"`network` is {options.network!r}. Known for rows of numbers: mlp, or FILE.py:FUNCTION.")
+        return own_network(options.network, jnp.zeros((4, inputs)), outputs)
     std = 0.01 if options.init == "paper" else None
     return networks.mlp(inputs, outputs, hidden=options.hidden, std=std, bias_inputs=options.bias_inputs)
 

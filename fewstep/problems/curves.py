@@ -18,7 +18,6 @@ from fewstep.files import called, function_of
 from fewstep.problems._drawing import draw_tasks
 from fewstep.problems._kind import Kind, Problem, Sketch
 from fewstep.problems._options import from_signature
-from fewstep.problems._own import is_own
 from fewstep.problems._points import Perceptron, PointSizes, points_problem, read_points, write_points
 from fewstep.tasks import TASKS
 
@@ -27,7 +26,7 @@ _RANGES = 256  # tasks that show where curves lie
 
 
 def _factory(tasks: str) -> Callable[..., Tasks]:
-    return function_of("tasks", tasks, "(shots, queries)") if is_own(tasks) else TASKS[tasks]
+    return function_of("tasks", tasks, "(shots, queries)", TASKS)
 
 
 def _options(tasks: str) -> type:

@@ -20,7 +20,7 @@ from fewstep.problems._image_fields import read_image_fields
 from fewstep.problems._kind import Answer, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_means
 from fewstep.problems._options import option
-from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, is_own, own_network
+from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
 
 _FOLDER = "folder:"
@@ -87,11 +87,9 @@ def _is_folder(tasks: str) -> bool:
 
 def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     own = data.info(tasks)
-    size, rotate, down, head, meta_batch, queries, rate = own.defaults
     usual: dict[str, Any] = {
-        "steps": 40_000, "meta_batch": meta_batch, "validation_tasks": 200, "inner_lr": rate, "outer_lr": 2e-3,
-        "schedule": "cosine", "image_size": size, "queries": queries, "rotate": rotate, "down": down, "head": head,
-        "validation_ways": given.get("ways", Images.ways),
+        "steps": 40_000, "validation_tasks": 200, "outer_lr": 2e-3, "schedule": "cosine",
+        "validation_ways": given.get("ways", Images.ways), **own.defaults._asdict(),
     } | ({"split": own.splits[0]} if own.splits else {})  # fmt: skip
     return usual | ({"meta_batch": 2} if method in OF_CLASSES else {})
 
@@ -145,10 +143,8 @@ def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
 def _network(
     options: Any, image: tuple[int, int, int], ways: int, outputs: int | None = None, norm: str | None = None
 ) -> Network:
-    if callable(options.network) or is_own(options.network):
-        return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
     if options.network != "conv4":
-        raise FewstepError(f"`network` is {options.network!r}. Known for images: conv4, or FILE.py:FUNCTION.")
+        return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
     return networks.conv4(
         image, outputs, filters=options.filters, blocks=options.blocks, pool=options.down == "pool",
         average=options.head == "average", norm=norm or options.norm, scale=options.norm_scale,

@@ -4,6 +4,7 @@ from fewstep.runs.budget import planned as planned
 from fewstep.runs.budget import steps_within as steps_within
 from fewstep.runs.checkpoint import checkpoint_steps as checkpoint_steps
 from fewstep.runs.create import create_run as create_run
+from fewstep.runs.folder import RunFolder as RunFolder
 from fewstep.runs.load import calibrate_run as calibrate_run
 from fewstep.runs.load import load as load
 from fewstep.runs.run import Run as Run

@@ -10,6 +10,7 @@ from fewstep.experiments import build, make_problem
 from fewstep.files import is_locked, read_json, write_json
 from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
 from fewstep.problems import Say
+from fewstep.runs.log import to_numbers
 from fewstep.runs.run import Run, open_run
 
 Which = Literal["last", "best"]
@@ -46,7 +47,7 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     known = read_json(run.path / _CALIBRATION) if usual else None
     return Model(
         built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(known) if known else None,
-        tuple(run.history()), tuple(notes),
+        tuple(to_numbers(run.log())), tuple(notes),
     )  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from fewstep._errors import FewstepError
-from fewstep._train import TrainState, first_state
 from fewstep.experiments import Built
 from fewstep.machine import distributed
-from fewstep.runs.run import Line, Run, open_run
+from fewstep.runs.log import Line
+from fewstep.runs.run import Run, open_run
 from fewstep.runs.settings import differences
+from fewstep.training import TrainState, first_state
 
 Say = Callable[[str], None]
 

@@ -1,27 +1,22 @@
 """A run is a folder: config.json, metrics.csv, checkpoints, report.html."""
 
-import csv
 import dataclasses
 import importlib.metadata
-import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fewstep._errors import FewstepError
-from fewstep._train import Row, TrainState, first_state
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import LOCK, write_text, writing
-from fewstep.models import LogLine
-from fewstep.runs import checkpoint
+from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
+from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
-_COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
-_MADE_BY, _LOG = "experiment.json", "metrics.csv"  # of a checkpoint
-Line = list[str]  # of the log, as text
+_MADE_BY = "experiment.json"  # of a checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +34,7 @@ class Run:
     @property
     def metrics(self) -> Path:
         """The log: one row per seed and `log_every` steps."""
-        return self.path / "metrics.csv"
+        return self.path / log.NAME
 
     @property
     def seeds(self) -> list[int]:
@@ -69,9 +64,9 @@ class Run:
         like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.restore(self._checkpoint(step), like, self._check_maker)
 
-    def save(self, state: TrainState, log: Iterable[Line] = ()) -> Path:
+    def save(self, state: TrainState, lines: Iterable[log.Line] = ()) -> Path:
         """Writes a checkpoint: the state, the log up to it, and the settings that made it."""
-        texts = {_MADE_BY: json.dumps(fingerprint(self.experiment), indent=1), _LOG: _csv([_COLUMNS, *log])}
+        texts = {_MADE_BY: json.dumps(fingerprint(self.experiment), indent=1), log.NAME: log.to_csv(lines)}
         return checkpoint.save(self.checkpoints, int(state.step), state, texts)
 
     def write_config(self) -> None:
@@ -82,39 +77,23 @@ class Run:
         }  # fmt: skip
         write_text(self.path / CONFIG, json.dumps(config, indent=2) + "\n")
 
-    def lines(self, rows: Iterable[Row]) -> list[Line]:
-        """Rows as lines of the log, one per seed."""
-        return [
-            [str(value) for value in (row.step, seed, row.loss[n], row.gradient_norm[n])]
-            + ["" if row.validation is None else str(row.validation[n])]
-            for row in rows
-            for n, seed in enumerate(self.seeds)
-        ]
-
-    def append(self, lines: Iterable[Line]) -> None:
+    def append(self, lines: Iterable[log.Line]) -> None:
         """Adds lines to the log."""
         with writing(self.metrics), self.metrics.open("a", newline="") as file:
-            file.write(_csv(lines))
+            file.write(log.to_csv(lines, head=False))
 
-    def restore_log(self, step: int) -> list[Line]:
+    def restore_log(self, step: int) -> list[log.Line]:
         """Writes the log anew as it was at a checkpoint, and returns it; what came later is done again.
 
         A checkpoint without a log leaves the file's own lines up to that step."""
-        text = checkpoint.read_text(self._checkpoint(step), _LOG)
-        kept = [line for line in self.log() if int(line[0]) <= step] if text is None else _read(text)
-        write_text(self.metrics, _csv([_COLUMNS, *kept]))
-        return kept
+        text = checkpoint.read_text(self._checkpoint(step), log.NAME)
+        lines = [line for line in self.log() if int(line[0]) <= step] if text is None else log.from_csv(text)
+        write_text(self.metrics, log.to_csv(lines))
+        return lines
 
-    def log(self) -> list[Line]:
+    def log(self) -> list[log.Line]:
         """The lines of the log; a last one that was not written whole is left out."""
-        return _read(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
-
-    def history(self) -> list[LogLine]:
-        """The log as numbers."""
-        return [
-            LogLine(int(step), int(seed), float(loss), float(norm), float(score) if score else None)
-            for step, seed, loss, norm, score in self.log()
-        ]
+        return log.from_csv(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
 
     def _checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"{step:09d}"
@@ -128,17 +107,6 @@ class Run:
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
                 "from a copy, or train the run anew with `overwrite=True`."
             )
-
-
-def _csv(rows: Iterable[Iterable[str]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
-
-
-def _read(text: str) -> list[Line]:
-    rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
-    return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
 
 
 def _quoted(name: str) -> str:

@@ -1,13 +1,11 @@
 """Trains a run: resumes what is there, logs, saves, survives Ctrl-C and a kill."""
 
 import math
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from fewstep._train import NotFinite, Row, TrainState
 from fewstep.experiments import Built
 from fewstep.files import locked
 from fewstep.machine import distributed
@@ -15,8 +13,11 @@ from fewstep.machine.devices import Layout
 from fewstep.machine.layout import choose, lay_out, make_mesh
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
+from fewstep.runs.log import Line, to_lines
 from fewstep.runs.resume import begin, check_unchanged
-from fewstep.runs.run import Line, Run
+from fewstep.runs.run import Run
+from fewstep.runs.signals import stop_signals
+from fewstep.training import NotFinite, Row, TrainState
 
 SAVE_SECONDS = 15.0
 
@@ -93,11 +94,11 @@ def _train(
     lost: set[int] = set()
     ended = False  # by a signal, to this process or to another
     progress.begin(first, experiment.steps)
-    with _signals() as stopped, _boards(run, first) as board:
+    with stop_signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
             nonlocal saved, ended
-            lines = run.lines(rows)
+            lines = to_lines(rows, run.seeds)
             log.extend(lines)
             if distributed.first():
                 run.append(lines)
@@ -133,27 +134,6 @@ def _last_good(run: Run) -> str:
     if not kept:
         return "No checkpoint had been written yet."
     return f"The last good checkpoint is that of step {kept[-1]} in {run.checkpoints}; nothing of it is lost."
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """A list that fills when Ctrl-C or a request to end comes; a second Ctrl-C ends at once."""
-    came: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if came:
-            raise KeyboardInterrupt
-        came.append(number)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: signals are somebody else's
-        before = {}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def curves(
     for name, size in (("shots", shots), ("queries", queries)):
         if size < 1:
             raise FewstepError(
-                f"{name} is {size}. A task needs at least one point to learn from and one to be judged on."
+                f"{name} is {size}. A task needs at least one point to learn from and one to be evaluated on."
             )
     data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
 

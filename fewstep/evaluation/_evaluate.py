@@ -89,12 +89,12 @@ def evaluate(
     several = tasks if isinstance(tasks, Mapping) else {_shots(tasks, key): tasks}
     scores = []
     for shots, some in several.items():
-        values = make_judge(learner, some, score, steps=counts, n_tasks=n_tasks, seed=seed)(meta, some.data)
+        values = make_evaluate(learner, some, score, steps=counts, n_tasks=n_tasks, seed=seed)(meta, some.data)
         scores += [summarize(shots, count, values[:, i]) for i, count in enumerate(counts)]
     return scores
 
 
-def make_judge(
+def make_evaluate(
     learner: Learner, tasks: Tasks, score: Loss, *, steps: tuple[int, ...], n_tasks: int = 600, seed: int = 0
 ) -> Callable[[Meta, PyTree], np.ndarray]:
     """The `(meta, data) -> scores`, an array of tasks by numbers of steps, compiled once for any meta-parameters."""

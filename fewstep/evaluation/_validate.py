@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fewstep._episode import Tasks
-from fewstep._evaluate import task_scores
 from fewstep._learner import Learner, Loss
 from fewstep._streams import VALIDATION
-from fewstep._train import Best, TrainState
 from fewstep.compute import light
+from fewstep.evaluation._evaluate import task_scores
+from fewstep.training import Best, TrainState
 
 
 def make_validate(
