@@ -89,7 +89,7 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
         given = word.partition("=")[0].replace("_", "-")
         if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
             if given.lstrip("-").replace("-", "_") in option_names():
-                what = " ".join([name, *itertools.takewhile(lambda word: not word.startswith("-"), rest)])
+                what = _without_options(words)
                 raise FewstepError(
                     f"{given} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
                     f"fewstep {what} --help"
@@ -97,6 +97,15 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
             near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
             raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")
+
+
+def _without_options(words: Sequence[str]) -> str:
+    """A command without its options, other than those that decide which apply."""
+    kept = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    for number, word in enumerate(words):
+        if word.partition("=")[0] in ("--network", "--outer"):
+            kept += words[number : number + (1 if "=" in word else 2)]
+    return " ".join(kept)
 
 
 def _options(command: Any) -> list[str]:
