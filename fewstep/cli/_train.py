@@ -99,7 +99,8 @@ def train_command(words: Sequence[str]) -> type:
     fields.append(("run_settings", Settings, dataclasses.field(default_factory=Settings)))
 
     def call(self: Any) -> int:
-        return _Training(_experiment(self, plan, words), self.run_settings).run()
+        has_steps = bool(given_in(words, ("steps",)))
+        return _Training(_experiment(self, plan, words), self.run_settings, has_steps=has_steps).run()
 
     command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace={"__call__": call})
     command.__doc__ = Train.__doc__
@@ -166,8 +167,8 @@ def _value(text: str) -> Any:
 class _Training:
     """A training from the command line."""
 
-    def __init__(self, experiment: Experiment, settings: Settings):
-        self.experiment, self.settings = experiment, settings
+    def __init__(self, experiment: Experiment, settings: Settings, *, has_steps: bool):
+        self.experiment, self.settings, self.has_steps = experiment, settings, has_steps
 
     def run(self) -> int:
         """Trains and reports; the exit code."""
@@ -190,13 +191,13 @@ class _Training:
             return run, train_run(run, progress, save_seconds=settings.save_every)
 
     def _usual_path(self) -> Path:
-        names = [Path(text.rpartition("/")[2].rpartition(":")[2] if not is_own(text) else text).name for text in (
-            self.experiment.method, self.experiment.tasks.rstrip("/"))]  # fmt: skip
-        return Path("runs") / f"{'-'.join(name.replace(':', '-') for name in names)}-{self.experiment.seed}"
+        experiment = self.experiment
+        name = experiment.public_tasks if is_own(experiment.tasks) else experiment.public_tasks.rpartition(":")[2]
+        return Path("runs") / f"{experiment.public_method}-{name}-{experiment.seed}".replace(":", "-")
 
     def _plan(self, path: Path, seconds: float) -> Experiment:
         """The experiment with as many steps as fit into the time on this machine."""
-        if "steps" in self.experiment.differing():
+        if self.has_steps:
             raise FewstepError("--budget and --steps are both given. Keep one.")
         if distributed.several():
             raise FewstepError("--budget does not apply to several processes. Give --steps instead.")
@@ -213,11 +214,12 @@ class _Training:
         calibrate_run(run, _show.say)
         result: dict[str, Any] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
         if self.settings.report:
-            models = {method: load(run.path)}
+            name = self.experiment.public_method
+            models = {name: load(run.path)}
             rows = scores(models, say=_show.say)
             _show.say("Drawing the report.")
             path = write_report(run.path / "report.html", models, rows)
-            result |= {"rows": [row.to_json() for row in rows[method]], "report": str(path)}
+            result |= {"rows": [row.to_json() for row in rows[name]], "report": str(path)}
         if self.settings.json:
             _show.as_json(result)
             return 0

@@ -99,6 +99,11 @@ class Experiment:
         return list(range(self.seed, self.seed + self.seeds))
 
     @property
+    def public_method(self) -> str:
+        """The method without the paths of a user's own files."""
+        return "+".join(_file_name(part) for part in self.method.split("+"))
+
+    @property
     def public_tasks(self) -> str:
         """The tasks without the path of a folder, table or file, which is nobody's business."""
         kind, colon, path = self.tasks.partition(":")
