@@ -19,6 +19,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from fewstep._errors import FewstepError, unknown
+from fewstep.cli._arguments import EVERY
 from fewstep.cli._launch import with_separator
 from fewstep.experiments import flag, option_names
 from fewstep.files import writing
@@ -40,7 +41,7 @@ def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
     commands = _fit(commands, words)
-    completion = words[:1] and words[0].replace("_", "-") in (_PRINT, _WRITE)
+    completion = _is_completion(words)
     if completion:
         _check_completion(words)
     elif words[:1] not in (["-h"], ["--help"]):
@@ -57,7 +58,8 @@ def _fit(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]
     """The commands, each with the options that apply to the rest of the words; those that are left out of a command
     line have their general form."""
     named = words[0] if words and words[0] in commands else None
-    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, ("--help",))
+    general = (EVERY,) if _is_completion(words) else ("--help",)
+    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, general)
             for name, place in commands.items()}  # fmt: skip
 
 
@@ -66,6 +68,10 @@ def _load(place: str, words: Sequence[str]) -> type:
     module, _, name = place.partition(":")
     command = getattr(importlib.import_module(f"fewstep.cli.{module}"), name)
     return command if isinstance(command, type) else command(words)
+
+
+def _is_completion(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].replace("_", "-") in (_PRINT, _WRITE)
 
 
 def _check_completion(words: Sequence[str]) -> None:

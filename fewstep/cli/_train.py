@@ -14,11 +14,11 @@ import tyro
 from fewstep import rules
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.cli._arguments import NO_HINT, arguments, given_in
+from fewstep.cli._arguments import EVERY, NO_HINT, arguments, given_in
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
-from fewstep.experiments import ALIASES, Experiment, OptionPlan, flag, make_problem, plan_of
+from fewstep.experiments import ALIASES, Experiment, OptionPlan, every_option, flag, make_problem, plan_of
 from fewstep.inspection import layer_lines
 from fewstep.learners import LEARNERS
 from fewstep.machine import distributed
@@ -89,6 +89,7 @@ def train_command(words: Sequence[str]) -> type:
     """The command for the words behind `fewstep train`, with the options that apply to its METHOD and TASKS."""
     method, tasks = _positionals(words)
     plan = None if method is None or tasks is None else plan_of(method, tasks, _deciding(words))
+    _show.NAMES.update(field.name for _, field in (plan.fields() if plan is not None else ()))
     fields: list[Any] = [
         ("method", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="METHOD", help=_METHODS)]),
         ("tasks", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=_TASKS)]),
@@ -96,6 +97,9 @@ def train_command(words: Sequence[str]) -> type:
     for title, group in plan.groups.items() if plan is not None else ():
         own = arguments(group, plan.defaults if plan is not None else {})
         fields.append((title, own, dataclasses.field(default_factory=own)))
+    if EVERY in words:
+        every = arguments(every_option(), {})
+        fields.append(("options", every, dataclasses.field(default_factory=every)))
     fields.append(("run_settings", Settings, dataclasses.field(default_factory=Settings)))
 
     def call(self: Any) -> int:
@@ -121,14 +125,15 @@ def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> 
 def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
     """METHOD and TASKS among the words: first of all, or two beside each other that can be nothing else."""
     plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    general = bool({"-h", "--help", EVERY} & set(words))
     if len(plain) >= 2:
         return plain[0], plain[1]
     for method, tasks in itertools.pairwise(words):
         if _is_method(method) and _is_tasks(tasks):
             return method, tasks
-    if len(plain) == 1 and not {"-h", "--help"} & set(words):
+    if len(plain) == 1 and not general:
         raise FewstepError(f"fewstep train {plain[0]} needs TASKS behind METHOD: {_TASKS}")
-    if not plain and not {"-h", "--help"} & set(words):
+    if not plain and not general:
         raise FewstepError("fewstep train needs METHOD and TASKS, such as: fewstep train mtnet sinusoid --steps 2000")
     return None, None
 

@@ -13,6 +13,7 @@ from fewstep._errors import FewstepError, unknown
 
 _HINT = "Write it, or give another name."
 
+
 def function_of(
     kind: str, text: str, signature: str, known: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[..., Any]:
