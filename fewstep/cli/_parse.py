@@ -58,7 +58,7 @@ def _fit(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]
     """The commands, each with the options that apply to the rest of the words; those that are left out of a command
     line have their general form."""
     named = words[0] if words and words[0] in commands else None
-    general = (EVERY,) if _is_completion(words) else ("--help",)
+    general = ("--help", EVERY) if _is_completion(words) else ("--help",)
     return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, general)
             for name, place in commands.items()}  # fmt: skip
 
@@ -94,7 +94,7 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
     for word in rest[: rest.index("--")] if "--" in rest else rest:
         given = word.partition("=")[0].replace("_", "-")
         if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
-            if given.lstrip("-").replace("-", "_") in option_names():
+            if given.startswith("--") and given[2:].replace("-", "_") in option_names():
                 what = _without_options(words)
                 raise FewstepError(
                     f"{given} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
@@ -162,6 +162,23 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         "*" if any_number else len(kinds), f"[{name} [{name} ...]]" if any_number else " ".join([name] * len(kinds)),
         lambda words: tuple(map(read, words)), lambda value: isinstance(value, tuple),
         lambda value: list(map(str, value)),
+    )  # fmt: skip
+
+
+@_VALUES.primitive_rule
+def _rate(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """A number, or two that it is drawn between."""
+    pair = tuple[float, float]
+    if set(get_args(info.type)) != {float, pair}:
+        return None
+    make = lambda kind: ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
+    one, two = make(float), make(pair)
+    assert isinstance(one, PrimitiveConstructorSpec)
+    assert isinstance(two, PrimitiveConstructorSpec)
+    return PrimitiveConstructorSpec(
+        (1, 2), "FLOAT [FLOAT]", lambda words: (one if len(words) == 1 else two).instance_from_str(words),
+        lambda value: one.is_instance(value) or two.is_instance(value),
+        lambda value: (two if isinstance(value, tuple) else one).str_from_instance(value),
     )  # fmt: skip
 
 

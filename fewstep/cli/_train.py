@@ -33,6 +33,7 @@ _METHODS = (
 )
 _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
 _TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
+_NAMED = ("--network", "--loss", "--outer", "--run")  # options whose values look like a METHOD or TASKS
 _DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value")  # other options' defaults
 
 
@@ -123,17 +124,19 @@ def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> 
 
 
 def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """METHOD and TASKS among the words: first of all, or two beside each other that can be nothing else."""
+    """METHOD and TASKS among the words: first of all, or those that can be nothing else, with options between them."""
     plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
-    general = bool({"-h", "--help", EVERY} & set(words))
     if len(plain) >= 2:
         return plain[0], plain[1]
-    for method, tasks in itertools.pairwise(words):
-        if _is_method(method) and _is_tasks(tasks):
-            return method, tasks
-    if len(plain) == 1 and not general:
-        raise FewstepError(f"fewstep train {plain[0]} needs TASKS behind METHOD: {_TASKS}")
-    if not plain and not general:
+    pairs = itertools.pairwise(("", *words))
+    free = [word for before, word in pairs if not word.startswith("-") and before.replace("_", "-") not in _NAMED]
+    method = plain[0] if plain else next(filter(_is_method, free), None)
+    tasks = next((word for word in free if word != method and _is_tasks(word)), None)
+    if method is not None and tasks is not None:
+        return method, tasks
+    if not {"-h", "--help"} & set(words):
+        if method is not None:
+            raise FewstepError(f"fewstep train {method} needs TASKS behind METHOD: {_TASKS}")
         raise FewstepError("fewstep train needs METHOD and TASKS, such as: fewstep train mtnet sinusoid --steps 2000")
     return None, None
 
