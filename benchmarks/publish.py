@@ -76,8 +76,9 @@ def _texts(result: dict[str, Any]) -> dict[str, str]:
     """The tables of a result by their marks; those with the same mark stand below each other."""
     name = result["name"]
     if name == bench.NAME:
-        text = _table(bench.HEAD, bench.table_rows(result["rows"])) + "\n\n" + " ".join(bench.remarks(result))
-        return {name: text, f"{name} sweeps": _table(bench.GROWN, bench.grown_rows(result["sweeps"]))}
+        measured = bench.from_json(result)
+        text = _table(bench.HEAD, bench.table_rows(measured.rows)) + "\n\n" + " ".join(bench.remarks(measured))
+        return {name: text, f"{name} sweeps": _table(bench.SWEEP_HEAD, bench.sweep_rows(measured.sweeps))}
     known, texts = read_result(result), {f"{name} under way": ""}
     tables = tables_of(STUDIES[name], known)
     ten = [row for row in known.rows if row.setting.get("shots") == 10]

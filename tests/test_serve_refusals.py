@@ -310,7 +310,7 @@ def test_what_adapters_take_is_counted_and_their_examples_are_not_kept(tight):
     plain, shown = (entry.adaptation for entry in made._entries.values())
     assert plain.points == 5
     assert not any(getattr(part, "shape", (0,))[0] == 5 for part in plain)
-    moved, units = shown.info.moved, shown.info.units
+    moved, units = shown.change
     assert (plain.nbytes, shown.nbytes - plain.nbytes) == (plain.rows.nbytes, moved.nbytes + units.nbytes)
     assert all(part.base is None for part in (shown.rows, moved, units))  # no part of a larger array
     assert made.bytes == plain.nbytes + shown.nbytes

@@ -28,16 +28,16 @@ _LEGEND = (
 )
 
 
-def write_report(folder: Path, result: Result, provenance: str) -> None:
+def write_report(folder: Path, result: Result, provenance: Markup) -> None:
     """Writes report.html and the figures; `provenance` is its last line, as HTML."""
     mark = "a quick look, not a measurement" if result.quick else ""
     parts = [heading(TITLE, 1), paragraph(_LEGEND), table(HEAD, table_rows(result.rows))]
     parts += [paragraph(line) for line in remarks(result)]
-    parts.append(Markup(write_figure(folder / "figures", _speeds(result.rows), mark)))
+    parts.append(write_figure(folder / "figures", _speeds(result.rows), mark))
     if result.sweeps:
         sweeps = table(SWEEP_HEAD, sweep_rows(result.sweeps))
-        parts += [sweeps, Markup(write_figure(folder / "figures", _growth(result.sweeps), mark))]
-    parts.append(Markup(provenance))
+        parts += [sweeps, write_figure(folder / "figures", _growth(result.sweeps), mark)]
+    parts.append(provenance)
     write_text(folder / "report.html", page(TITLE, parts))
 
 

@@ -1,16 +1,16 @@
 """A figure: panels that stand in a page as SVG, side by side where there is room; the whole as PNG, its data as CSV."""
 
 import csv
-import html
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from fewstep.files import write_text, writing
-from fewstep.pages import figure, svg
+from fewstep.pages import figure, link, panels, svg
 
 # Colors of Okabe and Ito, which color-blind people can tell apart, with the yellow made dark enough to read.
 PALETTE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#a08300", "#0072b2", "#cc79a7", "#d55e00", "#7f7f7f")
@@ -38,23 +38,19 @@ def style(number: int) -> dict[str, Any]:
     return {"color": PALETTE[number % len(PALETTE)], "linestyle": DASHES[number // len(PALETTE) % len(DASHES)]}
 
 
-def write_figure(folder: Path, made: Figure, mark: str) -> str:
+def write_figure(folder: Path, made: Figure, mark: str) -> Markup:
     """Writes the PNG and the CSV into a folder, and returns the figure as HTML; `mark` says that a run is not full."""
     text = io.StringIO()
     size = mark.split(":")[0] or "full"
     csv.writer(text, lineterminator="\n").writerows([(*made.columns, "run"), *((*row, size) for row in made.data)])
     write_text(folder / f"{made.name}.csv", text.getvalue())
     _write_png(folder / f"{made.name}.png", made, mark)
-    drawings = "".join(f"<div>{_svg(panel, made.title)}</div>" for panel in made.panels)
-    shape = "panels" if len(made.panels) > 1 else "panel"
-    links = " ".join(f'<a href="{folder.name}/{made.name}.{kind}">{kind.upper()}</a>' for kind in ("png", "csv"))
-    return (
-        f'<figure id="{made.name}"><h2>{html.escape(made.title)}</h2><div class={shape}>{drawings}</div>'
-        f"<figcaption>{html.escape(made.caption)} {links}</figcaption></figure>"
-    )
+    links = [link(f"{folder.name}/{made.name}.{kind}", kind.upper()) for kind in ("png", "csv")]
+    caption = Markup(" ").join([escape(made.caption), *links])
+    return panels(made.name, made.title, [_svg(panel, made.title) for panel in made.panels], caption)
 
 
-def _svg(panel: Panel, title: str) -> str:
+def _svg(panel: Panel, title: str) -> Markup:
     with figure(1, 1, _PANEL) as (drawn, axes):
         panel(axes[0, 0])
         return svg(drawn, title)
@@ -141,8 +137,9 @@ def _finish(ax: Any, rows: Rows, xscale: str, yscale: str) -> None:
         ax.set(xticks=(0, 1, 10, 100), xticklabels=("0", "1", "10", "100"), xlim=(-0.2, 130))
         if yscale == "log" and (values := [row[2] for row in rows if row[2]]):  # what diverges leaves at the top
             ax.set_ylim(min(values) / 2, 5 * max((row[2] for row in rows if row[1] == 0 and row[2]), default=1.0))
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, columnspacing=1)
+    if labels := ax.get_legend_handles_labels()[1]:
+        columns = min(3, max(1, 75 // (max(map(len, labels)) + 5)))  # as many as fit below a panel
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, fontsize=7, columnspacing=1)
 
 
 def bars_with_dots(title: str, rows: Rows, xlabel: str, ylabel: str) -> Panel:

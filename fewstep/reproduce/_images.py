@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.experiments import Experiment
 from fewstep.models import Model, evaluate_model, evaluate_places
 from fewstep.pages import heading, paragraph
@@ -96,10 +98,10 @@ def cost_rows(results: Results[Any, Training, Measurement]) -> list[Cost]:
     ]
 
 
-def episode_pages(results: Results[Any, Training, Measurement]) -> dict[str, str]:
+def episode_pages(results: Results[Any, Training, Measurement]) -> dict[str, Markup]:
     """The page of example episodes: each query under the class it was given, right or wrong."""
     parts = [heading("Example episodes", 1), paragraph(EXPLANATION)]
     for cell, found in results.pairs:
         episodes = [ExampleEpisode(**episode) for episode in found.episodes]
         parts += [heading(f"{cell.label}, {cell.name}"), episodes_html(episodes)]
-    return {"episodes": "".join(parts)}
+    return {"episodes": Markup().join(parts)}

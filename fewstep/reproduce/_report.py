@@ -1,12 +1,13 @@
 """The report of a study: its tables and figures in one HTML file that needs nothing else."""
 
-import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fewstep.files import write_text
-from fewstep.reports.page import page, table
+from fewstep.pages import heading, link, note, page, paragraph, table
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._rows import Cost, Result, Row, Unfinished
 from fewstep.reproduce._study import Results, Study, Table
@@ -54,26 +55,24 @@ def main_table(mark: str, rows: list[Row], legend: str = "") -> Table:
 def write_report(folder: Path, study: Study[Any, Any, Any], results: Results[Any, Any, Any], result: Result) -> None:
     """Writes `report.html`, the figures' files and the pages beside it."""
     mark = "" if study.is_full(results.options) else study.describe(results.options)
-    parts = [f"<h1>{html.escape(study.title)}</h1>"]
-    parts += [f"<p class=mark>{html.escape(mark.capitalize())}.</p>"] if mark else []
-    parts += [f"<p>{html.escape(text)}</p>" for text in (result.protocol, *study.reading.split("\n\n"))]
+    parts = [heading(study.title, 1), *([paragraph(f"{mark.capitalize()}.", "mark")] if mark else [])]
+    parts += [paragraph(text) for text in (result.protocol, *study.reading.split("\n\n"))]
     for shown in tables_of(study, result):
-        parts += [f"<h2>{html.escape(shown.title)}</h2>"] if shown.title else []
-        parts.append(table(shown.head, shown.body))
-        parts += [f"<p class=note>{html.escape(shown.legend)}</p>"] if shown.legend else []
+        parts += [heading(shown.title)] if shown.title else []
+        parts += [table(shown.head, shown.body), *([note(shown.legend)] if shown.legend else [])]
     parts += [write_figure(folder / "figures", figure, mark) for figure in study.figures(results) if figure.panels]
     for name, text in (study.pages(results) if study.pages else {}).items():
         write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
-        parts.append(f'<p><a href="{name}.html">{html.escape(name.capitalize())}</a></p>')
+        parts.append(paragraph(link(f"{name}.html", name.capitalize())))
     parts.append(made_by(result.command, result.versions, result.commit))
     write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), parts))
 
 
-def made_by(command: str, versions: Mapping[str, str], commit: str | None) -> str:
+def made_by(command: str, versions: Mapping[str, str], commit: str | None) -> Markup:
     """The last line of a report: command, versions and commit."""
-    with_what = ", ".join(f"{name} {version}" for name, version in versions.items())
-    made = f"Made by <code>{html.escape(command)}</code> with {html.escape(with_what)}"
-    return f"<p class=note>{made}, commit {html.escape(commit or 'unknown')}.</p>"
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    text = Markup("Made by <code>{}</code> with {}, commit {}.").format(command, packages, commit or "unknown")
+    return note(text)
 
 
 def table_rows(rows: list[Row]) -> list[list[str]]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from markupsafe import Markup
+
 from fewstep._errors import FewstepError
 from fewstep.reproduce._figure import Figure
 from fewstep.reproduce._rows import Cost, Result, Row, Setting
@@ -195,7 +197,7 @@ class Study(Generic[O, P, M]):
     time: Callable[[list[Cell[P]], O, Callable[[str], None]], Speed] | None = None
     cost: Callable[[Results[O, P, M]], list[Cost]] | None = None
     tables: Callable[[Result], list[Table]] | None = None
-    pages: Callable[[Results[O, P, M]], dict[str, str]] | None = None
+    pages: Callable[[Results[O, P, M]], dict[str, Markup]] | None = None
     more: Callable[[Results[O, P, M]], dict[str, Any]] | None = None
 
     @property

@@ -42,11 +42,18 @@ def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
         return runs
     for path in sorted(folder.iterdir())[:_MAX_RUNS]:
         if (only is None or path.name == only) and (path / "config.json").is_file():
-            try:
-                runs[path.name] = open_run(path)
-            except FewstepError:  # a run of another version: not ours to show
-                continue
+            stamp = (path / "config.json").stat()
+            if (run := _open(path, stamp.st_mtime_ns, stamp.st_size)) is not None:
+                runs[path.name] = run
     return runs
+
+
+@lru_cache(maxsize=_MAX_RUNS)  # the list is asked for again and again
+def _open(path: Path, *stamp: int) -> Run | None:
+    try:
+        return open_run(path)
+    except FewstepError:  # a run of another version: not ours to show
+        return None
 
 
 def _summary(run: Run, locks: set[int] | None) -> dict[str, Any]:

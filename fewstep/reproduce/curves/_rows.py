@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewstep.reports.table_plots import Curve, draw_curve
+from fewstep.problems import Curve, draw_curve
 from fewstep.reproduce._figure import Figure, keys, lines, rows_of, style
 from fewstep.reproduce._rows import Result, Row, with_verdicts
 from fewstep.reproduce._study import Results, Table
