@@ -138,7 +138,8 @@ def _tasks(support: Given, query: Given, here: str, there: str) -> Iterator[tupl
         own = np.flatnonzero(support.tasks == name)
         if not len(own):
             raise FewstepError(
-                f"{there} asks about the task {name!r}, and {here} has no row of it. It has: {_list(support.tasks)}."
+                f"Row {int(np.argmax(query.tasks == name)) + 1} of {there} is of the task {name!r}, and {here} has no "
+                f"row of it. It has: {_list(support.tasks)}."
             )
         yield support.only(own), np.flatnonzero(query.tasks == name)
 

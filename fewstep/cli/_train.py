@@ -89,6 +89,7 @@ class Train:
 def train_command(words: Sequence[str]) -> type:
     """The command for the words behind `fewstep train`, with the options that apply to its METHOD and TASKS."""
     method, tasks = _positionals(words)
+    _check_target(words)
     plan = None if method is None or tasks is None else plan_of(method, tasks, _deciding(words))
     _show.NAMES.update(field.name for _, field in (plan.fields() if plan is not None else ()))
     fields: list[Any] = [
@@ -110,6 +111,17 @@ def train_command(words: Sequence[str]) -> type:
     command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace={"__call__": call})
     command.__doc__ = Train.__doc__
     return command
+
+
+def _check_target(words: Sequence[str]) -> None:
+    """Raises when `--y` names several columns: the parser would only call the second one unrecognized."""
+    at = list(words).index("--y") + 1 if "--y" in words else len(words)
+    named = list(itertools.takewhile(lambda word: not word.startswith("-"), words[at:]))
+    if len(named) > 1 and any(word.startswith("table:") for word in words[:at]):  # else METHOD or TASKS may follow
+        raise FewstepError(
+            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
+            f"for each, the first with --y {named[0]}."
+        )
 
 
 def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> Experiment:
