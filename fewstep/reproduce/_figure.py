@@ -137,8 +137,9 @@ def _finish(ax: Any, rows: Rows, xscale: str, yscale: str) -> None:
         ax.set(xticks=(0, 1, 10, 100), xticklabels=("0", "1", "10", "100"), xlim=(-0.2, 130))
         if yscale == "log" and (values := [row[2] for row in rows if row[2]]):  # what diverges leaves at the top
             ax.set_ylim(min(values) / 2, 5 * max((row[2] for row in rows if row[1] == 0 and row[2]), default=1.0))
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=7, columnspacing=1)
+    if labels := ax.get_legend_handles_labels()[1]:
+        columns = min(3, max(1, 75 // (max(map(len, labels)) + 5)))  # as many as fit below a panel
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, fontsize=7, columnspacing=1)
 
 
 def bars_with_dots(title: str, rows: Rows, xlabel: str, ylabel: str) -> Panel:

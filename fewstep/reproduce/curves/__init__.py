@@ -23,7 +23,7 @@ class CurvesOptions(Options):
 
     def size(self) -> str:
         """The size in words."""
-        return f"{self.splits} splits by task, {self.steps:,} steps, three seeds that answer together"
+        return f"{self.splits} splits by task, {self.steps:,} steps"
 
 
 class Comparison(NamedTuple):
@@ -67,7 +67,7 @@ def _read(stored: dict[str, Any]) -> dict[str, _measure.Scores]:
 STUDY = Study(
     "curves",
     "Many small data sets, learned from a few points each",
-    "Each task is learned up to ten times from other points.",
+    "Each task is learned up to ten times from other points; three seeds of a method answer together.",
     "Baselines are fitted to the same training tasks; what they leave open is chosen on validation tasks.",
     "The root of the mean squared error on held-out tasks, in the unit of the target: all methods are evaluated on the "
     "same rows. ± is the 95% interval over the tasks of all splits.",

@@ -44,13 +44,13 @@ _READING = (
 class UniversalityOptions(Options):
     """What is built: the targets, and the bins of x and of x*."""
 
+    bins: int = option(8, "Bins of x and of x*.", min=1)
+    examples: int | None = option(None, "Examples that the step sees (default: 1; nearest-neighbor 2).", min=1)
     target: tuple[str, ...] = option(
         tuple(TARGETS),
         "Learners to express, or FILE.py:FUNCTION of yours, called as function(x, y, x_star) with x of shape "
         "(examples, 1), y (examples, 1) and x_star (1,), all from -1 to 1.",
     )
-    bins: int = option(8, "Bins of x and of x*.", min=1)
-    examples: int | None = option(None, "Examples that the step sees (default: 1; nearest-neighbor 2).", min=1)
 
     def series(self, examples: int) -> tuple[int, ...]:
         """Numbers of bins to compare: up to twice `bins`, with several examples up to `bins`; each example has a bin
@@ -60,9 +60,8 @@ class UniversalityOptions(Options):
 
     def size(self) -> str:
         """The size in words."""
-        two = "nearest-neighbor with two examples, since with one its answer is always y"
-        examples = f"{self.examples} examples" if self.examples else two
-        return f"{self.bins} bins of x and of x*, {self.bins**2 + 2:,} layers; {examples}"
+        examples = f", {self.examples} examples" if self.examples else ""
+        return f"{self.bins} bins of x and of x*, {self.bins**2 + 2:,} layers{examples}"
 
 
 class Construct(NamedTuple):
@@ -131,7 +130,8 @@ def tables(result: Result) -> list[Table]:
 STUDY = Study(
     "universality",
     "One gradient step can express any learner",
-    "Double precision; alpha 0.1 and epsilon 0.1 unless a row says otherwise; errors at 60 drawn examples.",
+    "Double precision; alpha 0.1 and epsilon 0.1 unless a row says otherwise; errors at 60 drawn examples. Unless "
+    "another number is given, nearest-neighbor has two examples, since with one its answer is always y.",
     _READING,
     "",
     Runner(run, _measure.read), cells, rows, figures, full=UniversalityOptions(),

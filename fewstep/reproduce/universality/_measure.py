@@ -26,7 +26,8 @@ class Measurement(NamedTuple):
 
 def read(stored: Mapping[str, Any]) -> Measurement:
     """The measurement of a file."""
-    return Measurement([read_record(Row, row) for row in stored["rows"]], stored["pictures"])
+    pictures = {y: (target, step) for y, (target, step) in stored["pictures"].items()}
+    return Measurement([read_record(Row, row) for row in stored["rows"]], pictures)
 
 
 def layers_rows(name: str, built: Construction) -> list[Row]:
