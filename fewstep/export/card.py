@@ -1,14 +1,13 @@
 """The card of an exported model: what it was trained on, how, how well it does, and how it is used."""
 
-from typing import Any
-
 from fewstep.experiments import flag
+from fewstep.files import JSON
 from fewstep.machine.provenance import commit
 from fewstep.models import Model
 from fewstep.problems import ScoreRow
 
 
-def card(model: Model, scores: list[ScoreRow], about: dict[str, Any], names: list[str]) -> str:
+def card(model: Model, scores: list[ScoreRow], about: dict[str, JSON], names: list[str]) -> str:
     """The card as Markdown."""
     experiment = model.experiment
     parts = [
@@ -36,7 +35,7 @@ def _how(model: Model) -> list[str]:
     return [text + (f" Other than by default: {', '.join(options)}." if options else "")]
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple | list) else "" if value is True else str(value)
 
 
@@ -57,7 +56,7 @@ def _how_well(scores: list[ScoreRow]) -> list[str]:
     return ["\n".join([*head, *rows]), *more]
 
 
-def _use(about: dict[str, Any], names: list[str]) -> list[str]:
+def _use(about: dict[str, JSON], names: list[str]) -> list[str]:
     if about["format"] != "stablehlo":
         return [f"`{names[0]}` holds the arrays of each seed by path; `description.json` says what belongs to them."]
     code = "from load import Model\nmodel = Model('.')\n"

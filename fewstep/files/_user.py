@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 from fewstep._errors import FewstepError, unknown
 
 _HINT = "Write it, or give another name."
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
-def function_of(
-    kind: str, text: str, signature: str, known: Mapping[str, Any] = MappingProxyType({})
-) -> Callable[..., Any]:
+def function_of(kind: str, text: str, signature: str, known: Mapping[str, object] = MappingProxyType({})) -> Callable:
     """The function of a name: see `find_object`."""
     path, _, name = text.rpartition(":")
     function = find_object(kind, text, known, f"Write one: def {name}{signature}: ...")
@@ -26,7 +26,7 @@ def function_of(
     return function
 
 
-def find_object(kind: str, text: str, known: Mapping[str, Any] = MappingProxyType({}), hint: str = _HINT) -> Any:
+def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxyType({}), hint: str = _HINT) -> Any:
     """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME.
 
     The group of the entry points is `fewstep.` and the kind in the plural: `fewstep.rules`, `fewstep.losses`.
@@ -57,10 +57,12 @@ def file_of(text: str) -> Path | None:
     return Path(path) if path.endswith(".py") and name.isidentifier() else None
 
 
-def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
+def called(
+    what: str, function: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
     """What a user's function gives; an error in it is reported in one line."""
     try:
-        return function(*args)
+        return function(*args, **options)
     except FewstepError:
         raise
     except Exception as error:
@@ -69,7 +71,7 @@ def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 @cache
-def _module(path: Path, changed: int) -> Any:
+def _module(path: Path, changed: int) -> ModuleType:
     """The module of a file, run once as long as the file is the same: run again, its classes would be others."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
