@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,7 @@ class Trained(NamedTuple):
     log: list[Row]
 
 
+@runtime_checkable
 class Recorder(Protocol):
     """What keeps a training, such as `fewstep.runs.RunFolder`: it is asked where to resume, gets every segment's state
     and rows, and says whether to stop; at the end it gets the last state."""
