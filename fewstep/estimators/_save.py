@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
 from fewstep.models import load_model, save_model
 
 _KIND = "few-shot estimator"
@@ -32,7 +33,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
     }  # fmt: skip
     if not isinstance(about["parameters"]["validation"], float):
         about["parameters"]["validation"] = _plain(tuple(about["parameters"]["validation"]))
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     if estimator._known is not None:
         arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
     if learned is not None:
@@ -66,13 +67,13 @@ def load(path: Path | str) -> Any:
     return learned.of_rows(arrays["task_x"], arrays["task_y"], about["task"]["distance"])
 
 
-def _listed(classes: np.ndarray) -> list[Any]:
+def _listed(classes: np.ndarray) -> list[JSON]:
     if not all(isinstance(label, str | int | float) for label in classes.tolist()):
         raise FewstepError(f"Labels such as {classes[0]!r} cannot be saved. Fit with numbers or strings.")
     return classes.tolist()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JSON:
     """A value as JSON has it; what it has not, such as a date that names a task, as text."""
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]

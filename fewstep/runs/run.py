@@ -5,11 +5,10 @@ import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
-from fewstep.files import LOCK, write_text, writing
+from fewstep.files import JSON, LOCK, write_text, writing
 from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
@@ -139,7 +138,7 @@ class OtherVersion(FewstepError):
     """A run that another version of fewstep made."""
 
 
-def _check_version(path: Path, config: Mapping[str, Any]) -> None:
+def _check_version(path: Path, config: Mapping[str, JSON]) -> None:
     version, experiment = config.get("version", 1), config["experiment"]
     if version == VERSION:
         return
@@ -158,7 +157,7 @@ _RENAMED = {
 _DROPPED = ("method", "tasks", "classes", "schema", "source")
 
 
-def _command(old: Mapping[str, Any]) -> str:
+def _command(old: Mapping[str, JSON]) -> str:
     """The command that trains an experiment of an older version again."""
     words = ["fewstep train", str(old["method"]), str(old["tasks"])]
     for name, value in old.items():
