@@ -145,9 +145,8 @@ def _check_version(path: Path, config: Mapping[str, Any]) -> None:
     if version == VERSION:
         return
     if version > VERSION:
-        raise OtherVersion(
-            f"{path} was made by a newer version of fewstep, {config.get('fewstep')}. Update fewstep: pip install -U fewstep"
-        )
+        newer = f"{path} was made by a newer version of fewstep, {config.get('fewstep')}."
+        raise OtherVersion(f"{newer} Update fewstep: pip install -U fewstep")
     raise OtherVersion(
         f"{path} was made by an older version of fewstep, {config.get('fewstep')}, whose checkpoints this one cannot "
         f"read. Train it anew: {_command(experiment, path)}"
