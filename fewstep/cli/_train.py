@@ -107,9 +107,10 @@ def train_command(words: Sequence[str]) -> type:
 
     def call(self: Any) -> int:
         has_steps = bool(given_in(words, ("steps",)))
-        return _Training(_experiment(self, plan, words), self.run_settings, has_steps=has_steps).run()
+        return _Training(self.experiment, self.run_settings, has_steps=has_steps).run()
 
-    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace={"__call__": call})
+    parts = {"__call__": call, "experiment": property(lambda self: _experiment(self, plan, words))}
+    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace=parts)
     command.__doc__ = Train.__doc__
     return command
 

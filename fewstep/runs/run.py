@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -143,10 +144,11 @@ def _check_version(path: Path, config: Mapping[str, JSON]) -> None:
     if version == VERSION:
         return
     if version > VERSION:
-        raise OtherVersion(f"{path} was made by a newer version of fewstep, {config.get('fewstep')}. Update fewstep.")
+        newer = f"{path} was made by a newer version of fewstep, {config.get('fewstep')}."
+        raise OtherVersion(f"{newer} Update fewstep: pip install -U fewstep")
     raise OtherVersion(
         f"{path} was made by an older version of fewstep, {config.get('fewstep')}, whose checkpoints this one cannot "
-        f"read. Train it anew: {_command(experiment)} --run {path} --overwrite"
+        f"read. Train it anew: {_command(experiment, path)}"
     )
 
 
@@ -157,14 +159,14 @@ _RENAMED = {
 _DROPPED = ("method", "tasks", "classes", "schema", "source")
 
 
-def _command(old: Mapping[str, JSON]) -> str:
+def _command(old: Mapping[str, JSON], path: Path) -> str:
     """The command that trains an experiment of an older version again."""
-    words = ["fewstep train", str(old["method"]), str(old["tasks"])]
+    words = ["fewstep", "train", str(old["method"]), str(old["tasks"])]
     for name, value in old.items():
         if name not in _DROPPED and value is not None and value is not False:
             values = value if isinstance(value, list) else [] if value is True else [value]
             words += [flag(_RENAMED.get(name, name)), *map(str, values)]
-    return " ".join(words)
+    return shlex.join([*words, "--run", str(path), "--overwrite"])
 
 
 def holds_something(folder: Path) -> bool:
