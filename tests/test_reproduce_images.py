@@ -12,6 +12,7 @@ from helpers import bars, output
 from PIL import Image
 
 from fewstep import FewstepError, data
+from fewstep.experiments import VERSION
 from fewstep.reproduce import STUDIES, Results, Watch, main_table, read_result, reproduce, write_figure
 from fewstep.reproduce._folder import command, gather, row_command
 from fewstep.reproduce._measurement import read_measurement
@@ -97,9 +98,9 @@ def _trained_as(cells, method):
 def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
     study = STUDIES["omniglot"]
     cell = study.cells(study.full)[0]
-    other = dataclasses.replace(cell.plan.experiment, outer_lr=0.001, steps=7)
+    other = cell.plan.experiment.replace(outer_lr=0.001, steps=7)
     (tmp_path / "cells" / cell.name).mkdir(parents=True)
-    config = {"fewstep": "0.1.0", "experiment": dataclasses.asdict(other)}
+    config = {"version": VERSION, "fewstep": "0.1.0", "experiment": other.settings()}
     (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
     with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.001 there and 0.002 here\."):
         gather(study, tmp_path, study.full)
