@@ -12,11 +12,10 @@ from helpers import bars, output
 from PIL import Image
 
 from fewstep import FewstepError, data
-from fewstep.experiments import VERSION
 from fewstep.reproduce import STUDIES, Results, Watch, main_table, read_result, reproduce, write_figure
 from fewstep.reproduce._folder import command, gather, row_command
 from fewstep.reproduce._measurement import read_measurement
-from fewstep.runs import Progress
+from fewstep.runs import Progress, Run
 
 pytestmark = pytest.mark.xdist_group("reproduced images")
 
@@ -100,8 +99,7 @@ def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
     cell = study.cells(study.full)[0]
     other = cell.plan.experiment.replace(outer_lr=0.001, steps=7)
     (tmp_path / "cells" / cell.name).mkdir(parents=True)
-    config = {"version": VERSION, "fewstep": "0.1.0", "experiment": other.settings()}
-    (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
+    Run(tmp_path / "cells" / cell.name, other).write_config()
     with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.001 there and 0.002 here\."):
         gather(study, tmp_path, study.full)
 

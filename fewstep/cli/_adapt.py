@@ -68,7 +68,7 @@ class Adapt:
             _show.say(note)
         columns, arrays, warnings = self._answer(model)
         if self.out is not None:
-            _write(self.out, columns, model.problem.digits)
+            _write(self.out, arrays if self.out.suffix == ".npz" else columns, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
             _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
