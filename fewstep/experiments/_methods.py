@@ -119,10 +119,12 @@ def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
     parts: list[Rule] = []
+    # The network's options are not a rule's: both `anil` and `conv4` have a `head`.
+    chosen = [group for group in experiment.groups if "network" not in group.__dataclass_fields__]
     has_step = False
     for name, factory in factories:
         takes = inspect.signature(factory).parameters
-        own = {key: experiment.value(key) for key in takes if experiment.has(key)}
+        own = {key: getattr(group, key) for group in chosen for key in takes if key in group.__dataclass_fields__}
         if "start" in takes:
             own["start"] = experiment.inner_lr
         rule = called(f"{name}({', '.join(own)})", partial(factory, **own))
