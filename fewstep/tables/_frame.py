@@ -1,11 +1,12 @@
 """Tables as they come: from a CSV or Parquet file, a data frame, or a dict of arrays."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError, unknown
 
@@ -63,7 +64,9 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
     raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
 
 
-def _checked(name: str, names: list[Any], get: Any, wanted: Sequence[str] | None) -> Frame:
+def _checked(
+    name: str, names: list[Hashable], get: Callable[[Hashable], ArrayLike], wanted: Sequence[str] | None
+) -> Frame:
     _check_names(name, [str(n) for n in names])
     original = {str(n): n for n in names}
     for asked in wanted or ():
@@ -85,13 +88,14 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
             )
         csv.field_size_limit(_LIMIT)
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _lines(path, csv.reader(file), wanted)
+            return _lines(path, file, wanted)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else _reason(error)
         raise FewstepError(f"Cannot read {path}: {reason}.") from None
 
 
-def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
+def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
+    reader = csv.reader(file)
     names = [cell.strip() for cell in next(reader, [])]
     _check_names(str(path), [name for name in names if name])  # a frame's index is often written without a name
     _check_separator(path, names)
