@@ -4,7 +4,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ class Learner(_Functions):
         return super().__new__(cls, init, of_loss, of_support, _of_filled_rows(predict), of_steps)
 
     @classmethod
-    def _make(cls, iterable: Iterable[Any]) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it
+    def _make(cls, iterable: Iterable) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it
         return cls(*iterable)
 
 
@@ -167,11 +167,11 @@ def _of_filled_rows(predict: Predict) -> Predict:
     return filled
 
 
-def counts_of(steps: Any) -> tuple[int, ...]:
+def counts_of(steps: object) -> tuple[int, ...]:
     """Numbers of inner steps, of one or several of anything that is a whole number."""
     several = steps if _is_several(steps) else (steps,)
     try:
-        counts = tuple(map(operator.index, several))
+        counts = tuple(map(operator.index, several))  # type: ignore[arg-type]
     except TypeError:
         raise FewstepError(
             f"The number of inner steps is {steps!r}. Give a whole number such as 5, or several such as (0, 1, 5)."
@@ -183,5 +183,5 @@ def counts_of(steps: Any) -> tuple[int, ...]:
     return counts
 
 
-def _is_several(steps: Any) -> bool:
+def _is_several(steps: object) -> TypeGuard[Iterable[object]]:
     return isinstance(steps, Iterable) and getattr(steps, "ndim", 1) > 0

@@ -44,8 +44,8 @@ class InnerLossInContext(Protocol):
     def __call__(self, meta: Meta, prediction: PyTree, batch: Batch, /, *, context: Context) -> Float[Array, ""]: ...
 
 
-Loss = Callable[[Any, Batch], Float[Array, ""]]
-InnerLoss = Callable[[Meta, Any, Batch], Float[Array, ""]] | InnerLossInContext
+Loss = Callable[[PyTree, Batch], Float[Array, ""]]
+InnerLoss = Callable[[Meta, PyTree, Batch], Float[Array, ""]] | InnerLossInContext
 
 
 class LearnedLoss(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -112,7 +112,7 @@ def over_tasks(
     )
 
 
-def _in_chunks(of_chunk: Callable[[Any], PyTree], scans: int, arrays: PyTree) -> PyTree:
+def _in_chunks(of_chunk: Callable[[PyTree], PyTree], scans: int, arrays: PyTree) -> PyTree:
     """The sum of what a function gives for each of so many equal chunks of the arrays, one after the other."""
     chunks = jax.tree.map(lambda array: array.reshape(scans, -1, *array.shape[1:]), arrays)
     nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_chunk, jax.tree.map(lambda array: array[0], chunks)))

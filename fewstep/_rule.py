@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import optax
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer
 
 Flat = dict[str, Array]
 Layers = tuple[Layer, ...]
-Meta = dict[str, Any]
+Meta = dict[str, PyTree]
 Units = Callable[[Layers, Meta, Key[Array, ""]], Flat]
+_HOLES = ("init", "start", "realize", "update", "units")
 
 
 class Stage(IntEnum):
@@ -62,7 +63,7 @@ def link(
     sets_step_size: bool = False,
     fixed_step: bool = False,
     draws: bool = False,
-    **holes: Callable[..., Any],
+    **holes: Callable,
 ) -> Rule:
     """A rule that fills some of the holes and leaves the rest as they are.
 
@@ -70,17 +71,14 @@ def link(
 
     **Returns:** a link for `chain`. Raises `FewstepError` for a hole that a rule does not have.
     """
-    nothing: dict[str, Any] = {
-        "init": lambda layers, key, fast: {},
-        "start": lambda layers, meta, fast: fast,
-        "realize": lambda layers, meta, params: params,
-        "update": lambda layers, meta, key: optax.identity(),
-        "units": None,
-    }
-    for hole in holes.keys() - nothing.keys():
-        raise unknown(f"hole of the link {name!r}:", hole, nothing)
-    flags = {"sets_step_size": sets_step_size, "fixed_step": fixed_step, "draws": draws}
-    return Rule(**nothing | holes | flags, name=name, stage=stage)
+    for hole in holes.keys() - {*_HOLES}:
+        raise unknown(f"hole of the link {name!r}:", hole, _HOLES)
+    return Rule(
+        holes.get("init", lambda layers, key, fast: {}), holes.get("start", lambda layers, meta, fast: fast),
+        holes.get("realize", lambda layers, meta, params: params),
+        holes.get("update", lambda layers, meta, key: optax.identity()), name, stage, units=holes.get("units"),
+        sets_step_size=sets_step_size, fixed_step=fixed_step, draws=draws,
+    )  # fmt: skip
 
 
 def chain(*links: Rule) -> Rule:

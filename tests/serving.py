@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from fewstep.training import Row, first_state
 from fewstep.experiments import Experiment
 from fewstep.runs import create_run
+from fewstep.runs.log import to_lines
 from fewstep.serve import Limits, Log, Service, background
+from fewstep.training import Row, first_state
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
@@ -34,7 +35,9 @@ def begun(folder: Path, rule: str, **options: Any) -> Path:
     built = run.build()
     run.save(first_state(built.learner, built.optimizer, run.seeds))
     run.restore_log(0)
-    run.append(run.lines(Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)))
+    run.append(
+        to_lines([Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)], run.seeds)
+    )
     return run.path
 
 

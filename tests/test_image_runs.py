@@ -80,9 +80,7 @@ def test_the_split_stays_when_the_folder_grows(run, photos, capsys):
     (photos / "c99").mkdir()
     Image.fromarray(bars(3)).save(photos / "c99" / "0.png")
     before = open_run(run).experiment.classes
-    code, out, err = output(
-        capsys, *command(photos), *SIZES, "--run", run, "--no-report", "--json"
-    )
+    code, out, err = output(capsys, *command(photos), *SIZES, "--run", run, "--no-report", "--json")
     (photos / "c99" / "0.png").unlink()
     (photos / "c99").rmdir()
     assert (code, json.loads(out)["step"]) == (0, 4), err
@@ -123,9 +121,7 @@ def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tm
 
 def test_a_start_that_fails_leaves_no_folder_in_the_way(photos, tmp_path, capsys):
     for wrong, said in ((("--queries", 9), "fewer images"), (("--validation-ways", 4), "4 classes")):
-        code, _, err = output(
-            capsys, *command(photos), *wrong, "--run", tmp_path / "x"
-        )
+        code, _, err = output(capsys, *command(photos), *wrong, "--run", tmp_path / "x")
         assert code == 2
         assert said in err
         assert not (tmp_path / "x").exists()

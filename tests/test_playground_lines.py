@@ -8,6 +8,7 @@ from serving import begun
 from fewstep.learners import LEARNERS
 from fewstep.rules import RULES
 from fewstep.runs import open_run
+from fewstep.runs.log import to_lines
 from fewstep.training import Row
 
 chromium, browse = browsing.chromium, browsing.browse
@@ -23,7 +24,7 @@ def folder(tmp_path_factory):
     begun(made, "mtnet")
     begun(made, "maml").rename(made / "again")
     longer = open_run(made / "again")
-    longer.append(longer.lines(Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)))
+    longer.append(to_lines([Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)], longer.seeds))
     begun(made, "maml")
     return made
 

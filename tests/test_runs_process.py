@@ -1,6 +1,5 @@
 """Runs that several processes want at once, and runs whose files were changed between two of them."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -66,7 +65,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
 
 def test_a_run_that_was_replaced_meanwhile_is_not_trained(tmp_path):
     first = create_run(tmp_path / "run", SMALL)
-    create_run(tmp_path / "run", dataclasses.replace(SMALL, shots=4), overwrite=True)
+    create_run(tmp_path / "run", SMALL.replace(shots=4), overwrite=True)
     with pytest.raises(FewstepError, match=r"replaced .* meanwhile: `shots` is 4 there and 3 here"):
         train_run(first)
 
@@ -83,7 +82,7 @@ def test_a_damaged_checkpoint_is_refused_before_the_configuration_changes(copy):
     config = (copy.path / "config.json").read_text()
     (copy.checkpoints / "000000020" / "checksums.json").unlink()
     with pytest.raises(FewstepError, match=r"No checkpoint of .* is whole"):
-        train_run(create_run(copy.path, dataclasses.replace(SMALL, steps=40)))
+        train_run(create_run(copy.path, SMALL.replace(steps=40)))
     assert (copy.path / "config.json").read_text() == config
 
 
@@ -97,13 +96,13 @@ def test_a_configuration_that_did_not_make_the_checkpoints_is_refused(copy, comm
     assert main([command, str(copy.path), *(files if command == "adapt" else [])]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "was made by another experiment than config.json describes" in said
-    assert "--inner-lr is None there and 0.5 here" in said
+    assert "--inner-lr is 0.01 there and 0.5 here" in said
     with pytest.raises(FewstepError, match="another experiment"):
         train_run(open_run(copy.path))
 
 
 def test_a_planned_number_of_steps_belongs_to_what_made_a_checkpoint(tmp_path):
-    run = create_run(tmp_path / "run", dataclasses.replace(SMALL, steps=4, schedule="cosine"))
+    run = create_run(tmp_path / "run", SMALL.replace(steps=4, schedule="cosine"))
     train_run(run)
     config = json.loads((run.path / "config.json").read_text())
     config["experiment"]["steps"] = 8
@@ -118,7 +117,7 @@ def test_a_log_that_was_lost_is_written_anew(finished, copy, spoil):
     copy.metrics.unlink()
     if spoil == "truncated":
         copy.metrics.write_bytes(text[: len(text) // 2])
-    train_run(create_run(copy.path, dataclasses.replace(SMALL, steps=25)))
+    train_run(create_run(copy.path, SMALL.replace(steps=25)))
     assert copy.metrics.read_bytes().startswith(text)
     assert [int(line[0]) for line in copy.log()] == [5, 10, 15, 20, 25]
 
@@ -142,12 +141,12 @@ DEVICES = """
 import sys
 import jax
 from fewstep.cli import main
-from fewstep.runs import train
-inner = train.train
+from fewstep.experiments import Built
+inner = Built.train
 def watched(*args, mesh=None, **more):
     print("devices", 1 if mesh is None else mesh.size)
     return inner(*args, mesh=mesh, **more)
-train.train = watched
+Built.train = watched
 print("code", main(sys.argv[1:]))
 """
 TABLE = "task,x,y\n" + "".join(f"t{task},{row},{task * row}\n" for task in range(12) for row in range(12))
@@ -181,7 +180,7 @@ def test_a_new_process_uses_its_devices(kind, tmp_path):
 
 
 def test_devices_that_cannot_be_made_any_more_are_reported(tmp_path, monkeypatch):
-    heavy = dataclasses.replace(SMALL, hidden=(400, 400), shots=50, meta_batch=64, steps=1)
+    heavy = SMALL.replace(hidden=(400, 400), shots=50, meta_batch=64, steps=1)
     monkeypatch.setattr("fewstep.machine.layout.cores", lambda: 64)  # more than JAX has started with
     said = []
     train_run(create_run(tmp_path / "run", heavy), silent()._replace(say=said.append))

@@ -9,7 +9,6 @@ Reference: Gretton, Bousquet, Smola & Schoelkopf, Measuring Statistical Dependen
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +49,7 @@ def best_bandwidth(x: Rows, centered: Labels) -> Float[Array, ""]:
 def _golden(value: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """The place of the largest value between two, by golden sections: one new value each."""
 
-    def section(_: Any, state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def section(_: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
         low, high, at_left, at_right = state
         lower = at_left < at_right
         low, high = jnp.where(lower, _left(low, high), low), jnp.where(lower, high, _right(low, high))

@@ -8,7 +8,7 @@ Reference: Rahimi & Recht, Random Features for Large-Scale Kernel Machines, Neur
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 AnyArray = Array | np.ndarray  # fitted networks are NumPy arrays, whatever type they are used in
 Rows = Float[AnyArray, "rows d"]
+Sums = TypeVar("Sums")
 
 
 class Waves(NamedTuple):
@@ -54,7 +55,7 @@ def random_features(x: Rows, waves: Waves, sigma: Float[AnyArray, ""]) -> Float[
     return jnp.sqrt(2 / waves.phase.size) * jnp.cos(turns)
 
 
-def over_blocks(part: Callable[..., Any], rows: tuple[AnyArray, ...], size: int) -> Any:
+def over_blocks(part: Callable[..., Sums], rows: tuple[AnyArray, ...], size: int) -> Sums:
     """The sum of `part(block of each)` over blocks of that many rows; the rows divide by it."""
     count = rows[0].shape[0] // size
     blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)

@@ -1,9 +1,8 @@
 """fewstep, measured as the others are: `python -m fewstep.bench._ours PROBLEM`. Tasks are drawn inside each step."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +15,12 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
+from fewstep._rule import Meta
 from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
 from fewstep.bench.wire import Problem, System, speak
 from fewstep.experiments import Experiment
+from fewstep.files import JSON
 from fewstep.machine.layout import lay_out, make_mesh
 from fewstep.outers import unrolled
 from fewstep.training import first_state, make_segment
@@ -49,7 +50,7 @@ def make(problem: Problem) -> System:
     return System(lambda: _check(learner, meta, problem), take, _adapter(learner, meta, work, problem), about)
 
 
-def workload_of(spec: dict[str, Any]) -> Workload:
+def workload_of(spec: Mapping[str, JSON]) -> Workload:
     """The workload of a problem's spec."""
     fields = {field.name: spec[field.name] for field in dataclasses.fields(Workload)}
     return Workload(**fields | {"hidden": tuple(spec["hidden"])})
@@ -69,13 +70,13 @@ def learner_of(work: Workload) -> Learner:
     return gradient_learner(family.network(work), rule, family.loss, steps=work.inner_steps, remat=work.remat)
 
 
-def _with_weights(meta: Any, weights: dict[str, np.ndarray]) -> Any:
+def _with_weights(meta: Meta, weights: dict[str, np.ndarray]) -> Meta:
     """Meta-parameters of one seed that begin at the given weights."""
     leaves = {name: jnp.asarray(array)[None] for name, array in weights.items()}
     return meta | {"weights": unflatten(meta["weights"], leaves)}
 
 
-def _check(learner: Learner, meta: Any, problem: Problem) -> tuple[float, dict[str, np.ndarray]]:
+def _check(learner: Learner, meta: Meta, problem: Problem) -> tuple[float, dict[str, np.ndarray]]:
     """Mean query loss and gradient on the problem's own tasks, all at once."""
     tasks = len(problem.support_x)
     episodes = Episode(_batch(problem.support_x, problem.support_y), _batch(problem.query_x, problem.query_y))
@@ -88,11 +89,11 @@ def _batch(x: np.ndarray, y: np.ndarray) -> Batch:
     return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(y.shape[:2]))
 
 
-def _adapter(learner: Learner, meta: Any, work: Workload, problem: Problem) -> Callable[[], np.ndarray]:
+def _adapter(learner: Learner, meta: Meta, work: Workload, problem: Problem) -> Callable[[], np.ndarray]:
     """Learns the first task and predicts its query, from arrays to arrays, as a service does."""
 
     @jax.jit
-    def predict(meta: Any, key: jax.Array, x: jax.Array, y: jax.Array, query: jax.Array) -> jax.Array:
+    def predict(meta: Meta, key: jax.Array, x: jax.Array, y: jax.Array, query: jax.Array) -> jax.Array:
         return learner.predict(meta, learner.adapt(meta, key, Batch(x, y, jnp.ones(len(y))), work.inner_steps), query)
 
     key, x, y, query = jax.random.key(0), problem.support_x[0], problem.support_y[0], problem.query_x[0]

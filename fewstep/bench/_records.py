@@ -1,6 +1,8 @@
 """What the bench measures, as records; and the only place that turns them into the JSON of `fewstep bench --json`."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from fewstep.files import JSON
 
 
 class Row(NamedTuple):
@@ -61,7 +63,7 @@ class Result(NamedTuple):
     quick: bool
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def to_json(result: Result) -> dict[str, JSON]:
     """The result as a JSON object."""
     main = result.roofline.get("omniglot-1")
     return result._asdict() | {
@@ -73,7 +75,7 @@ def to_json(result: Result) -> dict[str, Any]:
     }
 
 
-def from_json(content: dict[str, Any]) -> Result:
+def from_json(content: dict[str, JSON]) -> Result:
     """The result that `to_json` wrote."""
     return Result(
         [Row(**row) for row in content["rows"]],

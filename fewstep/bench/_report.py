@@ -1,9 +1,8 @@
 """The bench's tables, for a terminal and a page, and its plots with their data."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -11,6 +10,9 @@ from fewstep.bench._records import Result, Row
 from fewstep.files import write_text
 from fewstep.pages import heading, page, paragraph, table
 from fewstep.reproduce import Figure, style, write_figure
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 TITLE = "How fast, beside other libraries"
 HEAD = [
@@ -96,7 +98,7 @@ def _speeds(rows: list[Row]) -> Figure:
     )  # fmt: skip
 
 
-def _bars(work: str, rows: list[tuple[Any, ...]], ax: Any) -> None:
+def _bars(work: str, rows: list[tuple], ax: "matplotlib.axes.Axes") -> None:
     for number, (_, system, rate, low, high) in enumerate(reversed(rows)):
         color = style(0 if system.startswith("fewstep") else 1)["color"]
         ax.barh(number, rate, color=color, xerr=[[rate - low], [high - rate]], capsize=2)
@@ -112,15 +114,15 @@ def _growth(rows: list[Row]) -> Figure:
         for row in rows if row.steps_per_s
     ]  # fmt: skip
     kinds = list(dict.fromkeys(row[0] for row in data))
-    panels: list[Callable[[Any], None]] = [partial(_lines, kind, "ms per meta-step", 3, data) for kind in kinds]
-    panels.append(partial(_lines, "inner steps", "peak memory, MB", 4, data))
     return Figure(
-        "growth", "How time and memory grow", "Omniglot 5-way 1-shot; 32 tasks, along the inner steps 16.", panels,
+        "growth", "How time and memory grow", "Omniglot 5-way 1-shot; 32 tasks, along the inner steps 16.",
+        [*(partial(_lines, kind, "ms per meta-step", 3, data) for kind in kinds),
+         partial(_lines, "inner steps", "peak memory, MB", 4, data)],
         ("along", "at", "system", "ms", "peak_mb", "base_mb"), data,
     )  # fmt: skip
 
 
-def _lines(kind: str, what: str, column: int, data: list[tuple[Any, ...]], ax: Any) -> None:
+def _lines(kind: str, what: str, column: int, data: list[tuple], ax: "matplotlib.axes.Axes") -> None:
     rows = [row for row in data if row[0] == kind]
     for number, system in enumerate(dict.fromkeys(row[2] for row in rows)):
         points = [(row[1], row[column]) for row in rows if row[2] == system]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median_high
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.bench._measure import Effort, measure
@@ -18,7 +18,7 @@ from fewstep.bench._roofline import matmul_gflops, step_gflop
 from fewstep.bench._sweeps import measure_startup, measure_sweeps
 from fewstep.bench._system import OURS, SYSTEMS, System, how_to_install, is_installed
 from fewstep.bench._workloads import WORKLOADS
-from fewstep.files import finite, write_json
+from fewstep.files import JSON, finite, write_json
 from fewstep.reproduce import made_by, made_with
 
 NAME = "bench"
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
     peers: Path | None = None
 
 
-def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Result, dict[str, Any]]:
+def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Result, dict[str, JSON]]:
     """Measures, and writes `result.json`, `report.html` and the figures into a folder; the result, also as JSON."""
     names, systems = _select(choice, say)
     effort = _QUICK if choice.quick else Effort()
@@ -48,7 +48,7 @@ def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Resul
     products: list[float] = []
     folder.mkdir(parents=True, exist_ok=True)
 
-    def write(startup: Startup | None = None) -> tuple[Result, dict[str, Any]]:
+    def write(startup: Startup | None = None) -> tuple[Result, dict[str, JSON]]:
         """Writes what is measured so far, so that a bench that is stopped loses only the rest."""
         result = Result(rows, median_high(products), roofs, sweeps, startup, images, choice.quick)
         content = to_json(result) | _provenance(choice, folder)
@@ -70,7 +70,7 @@ def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Resul
     return write(measure_startup(say) if choice.sweeps else None)
 
 
-def _provenance(choice: Choice, folder: Path) -> dict[str, Any]:
+def _provenance(choice: Choice, folder: Path) -> dict[str, JSON]:
     return {
         "name": NAME, "machine": f"{platform.machine()}, {os.cpu_count()} cores", "command": _command(choice),
         **made_with(), "scale": {"seed": choice.seed}, "report": str(folder / "report.html"),

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
 
 _HERE = Path(__file__).resolve().parent
 PEERS = _HERE.parents[1] / "benchmarks" / "peers"  # in a source checkout
@@ -84,7 +85,7 @@ class Process:
         """The peak of memory in MB during so many meta-steps."""
         return self._ask("memory", n=count)["peak_mb"]
 
-    def _ask(self, do: str, **arguments: int | str) -> dict[str, Any]:
+    def _ask(self, do: str, **arguments: int | str) -> dict[str, JSON]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
@@ -93,7 +94,7 @@ class Process:
             pass  # it has ended: the answer says why
         return self._answer()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> dict[str, JSON]:
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             return json.loads(line)

@@ -10,19 +10,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, TextIO
 
-Arrays = dict[str, Any]
+if TYPE_CHECKING:
+    import numpy
 
 
 class System(NamedTuple):
     """What is measured: `check()` gives the mean query loss and its gradient by path, `take(n)` takes n meta-steps and
     waits for them, `adapt()` learns the first task alone and predicts its query. `about` describes it."""
 
-    check: Callable[[], tuple[Any, Arrays]]
+    check: Callable[[], tuple[SupportsFloat, dict[str, "numpy.ndarray"]]]
     take: Callable[[int], None]
-    adapt: Callable[[], Any]
+    adapt: Callable[[], object]
     about: str = ""
 
 
@@ -47,29 +48,29 @@ def speak(make: Callable[[Problem], System]) -> None:
     system.take(1)
     _write(answers, {"about": system.about, "compile_s": time.perf_counter() - begin, "base_mb": base})
     for line in sys.stdin:
-        _write(answers, _answer(system, json.loads(line)))
+        _write(answers, _answer(system, **json.loads(line)))
 
 
-def _answer(system: System, question: dict[str, Any]) -> dict[str, Any]:
-    if question["do"] == "check":
-        return _check(system, question["to"])
-    if question["do"] == "steps":
-        return {"seconds": _seconds(system.take, question["n"])}
-    if question["do"] == "adapt":
+def _answer(system: System, do: str, n: int = 0, to: str = "") -> Mapping[str, object]:
+    if do == "check":
+        return _check(system, to)
+    if do == "steps":
+        return {"seconds": _seconds(system.take, n)}
+    if do == "adapt":
         system.adapt()
-        return {"seconds": [_seconds(system.adapt) for _ in range(question["n"])]}
-    if question["do"] == "memory":
+        return {"seconds": [_seconds(system.adapt) for _ in range(n)]}
+    if do == "memory":
         _forget_peak()
-        system.take(question["n"])
+        system.take(n)
         return {"peak_mb": memory("VmHWM")}
-    raise ValueError(f"unknown request {question}")
+    raise ValueError(f"unknown request {do!r}")
 
 
 def _check(system: System, file: str) -> dict[str, float]:
     import numpy
 
     loss, gradient = system.check()
-    numpy.savez(file, **gradient)
+    numpy.savez(file, **gradient)  # type: ignore[arg-type]
     return {"loss": float(loss)}
 
 
@@ -79,7 +80,7 @@ def _seconds(run: Callable[..., object], *arguments: int) -> float:
     return time.perf_counter() - begin
 
 
-def _write(file: TextIO, answer: dict[str, Any]) -> None:
+def _write(file: TextIO, answer: Mapping[str, object]) -> None:
     file.write(json.dumps(answer) + "\n")
     file.flush()
 

@@ -68,7 +68,7 @@ class Adapt:
             _show.say(note)
         columns, arrays, warnings = self._answer(model)
         if self.out is not None:
-            _write(self.out, columns, model.problem.digits)
+            _write(self.out, arrays if self.out.suffix == ".npz" else columns, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
             _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
@@ -138,7 +138,8 @@ def _tasks(support: Given, query: Given, here: str, there: str) -> Iterator[tupl
         own = np.flatnonzero(support.tasks == name)
         if not len(own):
             raise FewstepError(
-                f"{there} asks about the task {name!r}, and {here} has no row of it. It has: {_list(support.tasks)}."
+                f"Row {int(np.argmax(query.tasks == name)) + 1} of {there} is of the task {name!r}, and {here} has no "
+                f"row of it. It has: {_list(support.tasks)}."
             )
         yield support.only(own), np.flatnonzero(query.tasks == name)
 

@@ -9,6 +9,7 @@ import tyro
 from fewstep.experiments import flag
 from fewstep.problems import HIDDEN
 
+EVERY = "--every-option"  # in place of words: the form of a command that a shell completes
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
 
 

@@ -19,6 +19,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from fewstep._errors import FewstepError, unknown
+from fewstep.cli._arguments import EVERY
 from fewstep.cli._launch import with_separator
 from fewstep.experiments import flag, option_names
 from fewstep.files import writing
@@ -40,7 +41,7 @@ def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
     commands = _fit(commands, words)
-    completion = words[:1] and words[0].replace("_", "-") in (_PRINT, _WRITE)
+    completion = _is_completion(words)
     if completion:
         _check_completion(words)
     elif words[:1] not in (["-h"], ["--help"]):
@@ -57,7 +58,8 @@ def _fit(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]
     """The commands, each with the options that apply to the rest of the words; those that are left out of a command
     line have their general form."""
     named = words[0] if words and words[0] in commands else None
-    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, ("--help",))
+    general = ("--help", EVERY) if _is_completion(words) else ("--help",)
+    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, general)
             for name, place in commands.items()}  # fmt: skip
 
 
@@ -66,6 +68,10 @@ def _load(place: str, words: Sequence[str]) -> type:
     module, _, name = place.partition(":")
     command = getattr(importlib.import_module(f"fewstep.cli.{module}"), name)
     return command if isinstance(command, type) else command(words)
+
+
+def _is_completion(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].replace("_", "-") in (_PRINT, _WRITE)
 
 
 def _check_completion(words: Sequence[str]) -> None:
@@ -88,8 +94,8 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
     for word in rest[: rest.index("--")] if "--" in rest else rest:
         given = word.partition("=")[0].replace("_", "-")
         if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
-            if given.lstrip("-").replace("-", "_") in option_names():
-                what = " ".join([name, *itertools.takewhile(lambda word: not word.startswith("-"), rest)])
+            if given.startswith("--") and given[2:].replace("-", "_") in option_names():
+                what = _without_options(words)
                 raise FewstepError(
                     f"{given} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
                     f"fewstep {what} --help"
@@ -97,6 +103,15 @@ def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
             near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
             raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")
+
+
+def _without_options(words: Sequence[str]) -> str:
+    """A command without its options, other than those that decide which apply."""
+    kept = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    for number, word in enumerate(words):
+        if word.partition("=")[0] in ("--network", "--outer"):
+            kept += words[number : number + (1 if "=" in word else 2)]
+    return " ".join(kept)
 
 
 def _options(command: Any) -> list[str]:
@@ -147,6 +162,23 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         "*" if any_number else len(kinds), f"[{name} [{name} ...]]" if any_number else " ".join([name] * len(kinds)),
         lambda words: tuple(map(read, words)), lambda value: isinstance(value, tuple),
         lambda value: list(map(str, value)),
+    )  # fmt: skip
+
+
+@_VALUES.primitive_rule
+def _rate(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """A number, or two that it is drawn between."""
+    pair = tuple[float, float]
+    if set(get_args(info.type)) != {float, pair}:
+        return None
+    make = lambda kind: ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
+    one, two = make(float), make(pair)
+    assert isinstance(one, PrimitiveConstructorSpec)
+    assert isinstance(two, PrimitiveConstructorSpec)
+    return PrimitiveConstructorSpec(
+        (1, 2), "FLOAT [FLOAT]", lambda words: (one if len(words) == 1 else two).instance_from_str(words),
+        lambda value: one.is_instance(value) or two.is_instance(value),
+        lambda value: (two if isinstance(value, tuple) else one).str_from_instance(value),
     )  # fmt: skip
 
 

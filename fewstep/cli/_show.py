@@ -19,12 +19,12 @@ from fewstep.machine.meter import time_left
 from fewstep.problems import ScoreRow
 
 _SECONDS = 2.0
-_NAMES = (
+NAMES = {
     *option_names(), "n_tasks", "drop", "overwrite", "out", "format", "resume", "only", "folds", "bins", "examples",
     "images",
-)  # fmt: skip
+}  # and the options of a user's own code  # fmt: skip
 _QUOTES = "'\""
-_ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
+_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _WIDE = 1000  # columns
 _STATISTICS = {
     "transductive": "of the query (transductive)", "support": "of the support",
@@ -47,6 +47,8 @@ def flags(message: str) -> str:
 
     def spelled(found: re.Match[str]) -> str:
         name, value = found.groups()
+        if name not in NAMES:
+            return found.group()
         return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
 
     return _ARGUMENT.sub(spelled, message).replace("`fewstep.data.look_in(FOLDER)`", "--data-dir FOLDER")

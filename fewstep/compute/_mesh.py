@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, PyTree
 
 
-def everywhere(tree: Any, mesh: Mesh | None) -> Any:
+def everywhere(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """A tree of arrays on every device of a mesh. Each process of several gives the same arrays and keeps its own."""
     if mesh is None:
         return jax.device_put(tree)
@@ -18,7 +19,7 @@ def everywhere(tree: Any, mesh: Mesh | None) -> Any:
     if not mesh.is_multi_process:
         return jax.device_put(tree, whole)
 
-    def copies(leaf: Any) -> jax.Array:
+    def copies(leaf: Array | np.ndarray) -> jax.Array:
         leaf = jnp.asarray(leaf)
         if not leaf.is_fully_addressable:  # spread already
             return leaf
@@ -29,7 +30,9 @@ def everywhere(tree: Any, mesh: Mesh | None) -> Any:
     return jax.tree.map(copies, tree)
 
 
-def on_mesh(draw: Callable[..., Any], on_device: Callable[..., Any], mesh: Mesh) -> tuple[Any, Any]:
+def on_mesh(
+    draw: Callable[..., PyTree], on_device: Callable[..., PyTree], mesh: Mesh
+) -> tuple[Callable[..., PyTree], Callable[..., PyTree]]:
     """Drawing, its last argument spread over the devices, and the sum over them of what a function gives on each for
     what was drawn, its second argument."""
     whole, (axis,) = PartitionSpec(), mesh.axis_names
@@ -43,7 +46,7 @@ def on_mesh(draw: Callable[..., Any], on_device: Callable[..., Any], mesh: Mesh)
     )
 
 
-def _in_one_message(tree: Any, axis: str) -> Any:
+def _in_one_message(tree: PyTree, axis: str) -> PyTree:
     """The sum over an axis. Between processes on CPUs each array would be a message of its own, with its latency."""
     flat, back = ravel_pytree(tree)
     return back(jax.lax.psum(flat, axis))

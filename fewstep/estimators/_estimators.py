@@ -15,7 +15,7 @@ from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 from fewstep.experiments import Experiment, plan_of
-from fewstep.models import Adaptation, adapt
+from fewstep.models import Adaptation, adapt, fit_table
 from fewstep.problems import IN_MEMORY
 from fewstep.tables import (
     Cells,
@@ -44,8 +44,8 @@ class FewShotEstimator(BaseEstimator, ABC):
         hidden: tuple[int, ...] = (64, 64),
         network: Callable[..., Any] | None = None,
         seeds: int = 3,
-        steps: int = 3000,
-        meta_batch: int = 8,
+        steps: int | None = None,
+        meta_batch: int | None = None,
         outer_lr: float | None = None,
         validation: float | Sequence[Any] = 0.15,
         patience: int | None = 8,
@@ -93,7 +93,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         table = Table(schema, {}, parts)
         self.model_, self.history_, self.coverage_ = fit_table(experiment, table, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
-        self.n_iter_ = self.history_[-1][0] if self.history_ else self.steps
+        self.n_iter_ = self.model_.step
         held = parts["validation"].names if self.model_.calibration is not None else ()
         self.held_out_tasks_ = _input.as_given(tasks, names, held)
         known = parts["train"] if self.n_tasks_ == 1 else None
@@ -127,7 +127,7 @@ class FewShotEstimator(BaseEstimator, ABC):
 
     def _watch(self, step: int, score: float) -> None:
         if self.verbose:
-            print(f"step {step} of {self.steps}: {score:.4g} on the validation tasks", flush=True)
+            print(f"step {step}: {score:.4g} on the validation tasks", flush=True)
 
     def _treated(self, frame: Frame, target: np.ndarray, training: np.ndarray) -> Treated:
         """The table with its target as the last column and its outliers treated, with a warning."""
@@ -151,12 +151,11 @@ class FewShotEstimator(BaseEstimator, ABC):
     def _experiment(self, schema: Schema, shots: int, seed: int) -> Experiment:
         """The experiment that `fewstep train` would make of the same table."""
         options: dict[str, Any] = {
-            "seed": seed, "seeds": self.seeds, "steps": self.steps, "meta_batch": self.meta_batch, "shots": shots,
-            "patience": self.patience or 0, "schema": schema.to_dict(), "missing": self.missing,
-            "inner_steps": self.inner_steps,
+            "seed": seed, "seeds": self.seeds, "shots": shots, "patience": self.patience or 0,
+            "schema": schema.to_dict(), "missing": self.missing, "inner_steps": self.inner_steps,
         }  # fmt: skip
         options |= {} if self.network else {"hidden": tuple(self.hidden)}
-        for name in ("inner_lr", "outer_lr"):
+        for name in ("steps", "meta_batch", "inner_lr", "outer_lr"):
             if getattr(self, name) is not None:
                 options[name] = getattr(self, name)
         applies = {field.name for _, field in plan_of(self.method, IN_MEMORY, options).fields()}
@@ -178,14 +177,18 @@ class FewShotEstimator(BaseEstimator, ABC):
 class FewShotRegressor(RegressorMixin, FewShotEstimator):
     """Learns how to learn a number from a few rows.
 
-    **Arguments:** `method` any of fewstep's rules, chains and learners that predict numbers; `shots` the rows a task is
-    learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
-    yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
-    validations without gain end them sooner; their size `outer_lr`, by default the method's own; `validation` the share
-    of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean"); `outliers`
-    says what to do about values that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows
-    out, "clip" takes the nearest other value, both with a warning, and "keep" does nothing; `verbose` reports each
-    validation.
+    With the same options it is the model that `fewstep train METHOD table:FILE` makes of the same tasks, up to rounding
+    where the command spreads a large training over devices; the defaults are the same too.
+
+    **Arguments:** `method` any of fewstep's rules, chains and learners that predict numbers; the default `mtnet+rates`
+    is what we recommend for tables; `shots` the rows a task is learned from in training; the inner steps and their
+    size; the `hidden` layers of the perceptron, or a `network` of yours as `make(x, outputs)`; `seeds` trained
+    together, which answer together; outer `steps` at most (3000 for most methods), `patience` validations without gain
+    end them sooner; `meta_batch` tasks per step, and its size `outer_lr`: by default the method's own; `validation` the
+    share of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean");
+    `outliers` says what to do about values that cannot be measurements, such as 9999 for a missing one: "drop" leaves
+    their rows out, "clip" takes the nearest other value, both with a warning, and "keep" does nothing; `verbose`
+    reports each validation.
 
     Example::
 

@@ -8,6 +8,7 @@ import numpy as np
 from fewstep._errors import FewstepError
 from fewstep.models import load_model, save_model
 
+_KIND = "few-shot estimator"
 _CLASSES = ("FewShotClassifier", "FewShotRegressor")
 _FACTS = ("n_tasks_", "n_iter_", "n_features_in_", "coverage_", "held_out_tasks_")
 
@@ -36,7 +37,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
         arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
     if learned is not None:
         arrays |= {"task_x": learned._rows[0], "task_y": learned._rows[1]}
-    return save_model(path, estimator.model_, about=about, arrays=arrays)
+    return save_model(path, estimator.model_, kind=_KIND, about=about, arrays=arrays)
 
 
 def load(path: Path | str) -> Any:
@@ -44,9 +45,9 @@ def load(path: Path | str) -> Any:
     from fewstep.estimators import _estimators
     from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 
-    model, about, arrays = load_model(Path(path))
-    if about.get("class") not in _CLASSES:
-        raise FewstepError(f"{path} holds a {about.get('class', 'model')!r}. Known: {', '.join(_CLASSES)}.")
+    model, about, arrays = load_model(Path(path), kind=_KIND)
+    if about["class"] not in _CLASSES:
+        raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
     parameters = about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}
     estimator = getattr(_estimators, about["class"])(**parameters)
     estimator.model_ = model

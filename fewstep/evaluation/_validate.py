@@ -1,11 +1,10 @@
 """Validation while training: a fixed set of tasks, and the best meta-parameters on them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fewstep._episode import Tasks
 from fewstep._learner import Learner, Loss
@@ -17,7 +16,7 @@ from fewstep.training import Best, TrainState
 
 def make_validate(
     learner: Learner, tasks: Tasks, score: Loss, *, n_tasks: int, inner_steps: int, seed: int
-) -> Callable[[TrainState, Any], tuple[TrainState, Array]]:
+) -> Callable[[TrainState, PyTree], tuple[TrainState, Array]]:
     """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best.
 
     `score(prediction, batch)` is lower for better, as a loss is.
@@ -27,7 +26,7 @@ def make_validate(
     def keep(new: Array, old: Array, better: Array) -> Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    def validate(state: TrainState, data: Any) -> tuple[TrainState, Array]:
+    def validate(state: TrainState, data: PyTree) -> tuple[TrainState, Array]:
         judge = lambda meta: task_scores(learner, meta, tasks, data, key, n_tasks, (inner_steps,), score).mean()
         scores, old = jax.vmap(judge)(state.meta), state.best
         better = scores < old.score

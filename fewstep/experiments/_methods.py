@@ -14,10 +14,10 @@ from fewstep import rules
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
-from fewstep._rule import Rule, chain
+from fewstep._rule import Rule, Stage, chain
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
-from fewstep.files import called, find_object
+from fewstep.files import called, find_object, function_of
 from fewstep.problems import Problem, from_signature, is_own
 
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
@@ -90,7 +90,8 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
         others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
         if name in LEARNER_METHODS and number == 0:
             raise FewstepError(f"{name} is a learner without links. Name it alone: {name}.")
-        factories.append((name, find_object("method" if number == 0 else "link", name, others)))
+        what = "method" if number == 0 else "link"
+        factories.append((name, function_of(what, name, "(*, option=1.0)", others)))
     return factories
 
 
@@ -115,6 +116,7 @@ def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Mapping[str, Any
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: Any) -> Rule:
     parts: list[Rule] = []
+    has_step = False
     for name, factory in factories:
         takes = inspect.signature(factory).parameters
         own = {key: experiment.value(key) for key in takes if experiment.has(key)}
@@ -123,9 +125,18 @@ def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: Any) -> 
         rule = called(f"{name}({', '.join(own)})", partial(factory, **own))
         if not isinstance(rule, Rule):
             raise FewstepError(f"{name} returns a {type(rule).__name__}. Let it return a fewstep.Rule.")
-        parts += [part for part in (rule.links or (rule,)) if not part.fixed_step]
+        own_step = is_own(name) and _has_step(rule)
+        parts += [part for part in (rule.links or (rule,)) if own_step or not part.fixed_step]
+        has_step |= own_step
+    if has_step:
+        return chain(*parts) if len(parts) > 1 else parts[0]
     sets_step_size = any(part.sets_step_size for part in parts)
     return chain(_step(experiment, 1.0 if sets_step_size else experiment.inner_lr), *parts)
+
+
+def _has_step(rule: Rule) -> bool:
+    """Whether a user's rule says itself how a gradient becomes a step; one that was made without `link` always does."""
+    return any(part.name == "rule" or part.stage is Stage.OPTIMIZE for part in rule.links or (rule,))
 
 
 def _step(experiment: Any, lr: Any) -> Rule:

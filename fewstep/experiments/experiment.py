@@ -99,6 +99,11 @@ class Experiment:
         return list(range(self.seed, self.seed + self.seeds))
 
     @property
+    def public_method(self) -> str:
+        """The method without the paths of a user's own files."""
+        return "+".join(_file_name(part) for part in self.method.split("+"))
+
+    @property
     def public_tasks(self) -> str:
         """The tasks without the path of a folder, table or file, which is nobody's business."""
         kind, colon, path = self.tasks.partition(":")
@@ -198,11 +203,18 @@ def _distinct(groups: dict[str, type]) -> dict[str, type]:
 
 def option_names() -> set[str]:
     """The names of all options that some experiment of ours has."""
+    return {field.name for field in dataclasses.fields(every_option())}
+
+
+@lru_cache
+def every_option() -> type:
+    """One group of all options that some experiment of ours has."""
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
              for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
     others = [group for kind in KINDS for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
     groups = [*(group for plan in plans for group in plan.groups.values()), *others, FewSteps, FullContext]
-    return {field.name for group in groups for field in dataclasses.fields(group)}
+    fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+    return dataclasses.make_dataclass("Options", [(name, field.type, field) for name, field in fields.items()])
 
 
 def _outer_options(outer: str) -> type | None:

@@ -1,18 +1,17 @@
 """The card of an exported model: what it was trained on, how, how well it does, and how it is used."""
 
-from typing import Any
-
 from fewstep.experiments import flag
+from fewstep.files import JSON
 from fewstep.machine.provenance import commit
 from fewstep.models import Model
 from fewstep.problems import ScoreRow
 
 
-def card(model: Model, scores: list[ScoreRow], about: dict[str, Any], names: list[str]) -> str:
+def card(model: Model, scores: list[ScoreRow], about: dict[str, JSON], names: list[str]) -> str:
     """The card as Markdown."""
     experiment = model.experiment
     parts = [
-        f"# {experiment.method} on {experiment.public_tasks}",
+        f"# {experiment.public_method} on {experiment.public_tasks}",
         "A model that learns a new task from a few examples, meta-trained with fewstep "
         f"{about['fewstep']} (commit {commit() or 'unknown'}).",
         "## Trained on", *_trained_on(model), "## How", *_how(model), "## How well", *_how_well(scores),
@@ -32,11 +31,11 @@ def _how(model: Model) -> list[str]:
     experiment = model.experiment
     options = [f"`{f'{flag(name)} {_words(value)}'.strip()}`" for name, value in experiment.differing().items()]
     seeds = f"{len(model.finite)} seeds, whose answers are averaged" if len(model.finite) > 1 else "one seed"
-    text = f"{experiment.method}, {model.step:,} outer steps, {model.steps} inner steps, {seeds}."
+    text = f"{experiment.public_method}, {model.step:,} outer steps, {model.steps} inner steps, {seeds}."
     return [text + (f" Other than by default: {', '.join(options)}." if options else "")]
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple | list) else "" if value is True else str(value)
 
 
@@ -57,7 +56,7 @@ def _how_well(scores: list[ScoreRow]) -> list[str]:
     return ["\n".join([*head, *rows]), *more]
 
 
-def _use(about: dict[str, Any], names: list[str]) -> list[str]:
+def _use(about: dict[str, JSON], names: list[str]) -> list[str]:
     if about["format"] != "stablehlo":
         return [f"`{names[0]}` holds the arrays of each seed by path; `description.json` says what belongs to them."]
     code = "from load import Model\nmodel = Model('.')\n"

@@ -3,18 +3,20 @@
 import importlib.metadata
 import json
 import struct
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 from fewstep.export.card import card
-from fewstep.files import new_file, write_json, write_text, writing
+from fewstep.files import JSON, new_file, write_json, write_text, writing
 from fewstep.models import Model, answer, arrays_of, learn
 from fewstep.problems import ScoreRow
 
@@ -43,12 +45,12 @@ def export_model(
     return [*paths, folder / "description.json", folder / "README.md"]
 
 
-def _describe(model: Model, form: Format, support: int) -> dict[str, Any]:
+def _describe(model: Model, form: Format, support: int) -> dict[str, JSON]:
     experiment, problem = model.experiment, model.problem
     calibration = None if model.calibration is None else model.calibration.to_dict()
     return {
         "format": form, "fewstep": importlib.metadata.version("fewstep"), "jax": jax.__version__,
-        "method": experiment.method, "tasks": experiment.public_tasks, "inner_steps": model.steps,
+        "method": experiment.public_method, "tasks": experiment.public_tasks, "inner_steps": model.steps,
         "seeds": len(model.finite), "x": list(problem.x), "outputs": problem.outputs, "classes": problem.classes,
         "support_rows": max(support, experiment.shots * (problem.ways or 1)), "query_rows": _QUERY,
         "schema": model.kind.describe(problem).get("schema"), "calibration": calibration,
@@ -57,7 +59,7 @@ def _describe(model: Model, form: Format, support: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
+def _functions(model: Model, folder: Path, about: dict[str, JSON]) -> list[Path]:
     """Mean and spread of the members, before and after adapting, as compiled functions."""
     try:
         import flatbuffers  # noqa: F401
@@ -69,21 +71,21 @@ def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
     y_shape = () if about["classes"] else (about["outputs"],)
     y_type = jnp.int32 if about["classes"] else jnp.float32
 
-    def reply(support: Batch, x: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
+    def reply(support: Batch, x: Array, steps: int) -> tuple[Array, Array]:
         adapted, _ = learn(model, jax.random.key(0), support, metas=metas, steps=steps)
         members = answer(model, adapted, x, metas=metas)
         return members.mean, members.spread
 
-    def adapt_and_predict(x: Any, y: Any, weight: Any, query: Any) -> tuple[jax.Array, jax.Array]:
+    def adapt_and_predict(x: Array, y: Array, weight: Array, query: Array) -> tuple[Array, Array]:
         return reply(Batch(x, y, weight), query, model.steps)
 
-    def predict(query: Any) -> tuple[jax.Array, jax.Array]:
+    def predict(query: Array) -> tuple[Array, Array]:
         nothing = Batch(jnp.zeros((1, *about["x"])), jnp.zeros((1, *y_shape), y_type), jnp.zeros(1))
         return reply(nothing, query, 0)
 
     shape = lambda rows, *rest, kind=jnp.float32: jax.ShapeDtypeStruct((rows, *rest), kind)
     rows, query = about["support_rows"], shape(about["query_rows"], *about["x"])
-    functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    functions: dict[str, tuple[Callable[..., tuple[Array, Array]], tuple[jax.ShapeDtypeStruct, ...]]] = {
         "adapt_and_predict": (
             adapt_and_predict, (shape(rows, *about["x"]), shape(rows, *y_shape, kind=y_type), shape(rows), query)
         ),

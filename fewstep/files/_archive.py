@@ -6,12 +6,11 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.files._files import new_file
+from fewstep.files._files import JSON, new_file
 
 _ABOUT, _DIGEST = "about.json", "digest"
 
@@ -20,7 +19,7 @@ def write_archive(
     path: Path,
     kind: str,
     version: int,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     arrays: Mapping[str, np.ndarray],
     *,
     compressed: bool = False,
@@ -45,7 +44,7 @@ def write_archive(
 
 def read_archive(
     path: Path, kind: str, version: int, remedy: str = "Save it again."
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[dict[str, JSON], dict[str, np.ndarray]]:
     """The description and the arrays of a file that `write_archive` wrote; the ending `.npz` may be left out.
 
     Raises `FewstepError` unless the file is whole, of this kind and of this version; `remedy` says how to make another.

@@ -6,9 +6,13 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from fewstep.files._disk import writing
+
+# What JSON holds, as it is read. With a union that contains itself, readers would have to prove every level; they make
+# records (NamedTuples) of it where it comes in instead, and say what is damaged if that fails.
+JSON: TypeAlias = Any
 
 
 @contextlib.contextmanager
@@ -28,7 +32,7 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
             new.unlink(missing_ok=True)
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> JSON:
     """The value with null for numbers that JSON does not have: infinity and NaN."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
@@ -37,7 +41,7 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Writes a JSON file, in place of an older one."""
     write_text(path, json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
@@ -48,7 +52,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> JSON:
     """What a JSON file holds, or nothing if it is missing or not whole."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
 """A pair of plain functions as a `Network`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -13,8 +12,8 @@ from fewstep.interop._trace import find_layers
 
 def network(
     init: Callable[[Key[Array, ""]], PyTree],
-    apply: Callable[[PyTree, Any], Any],
-    x: Any,
+    apply: Callable[[PyTree, PyTree], PyTree],
+    x: PyTree,
     *,
     frozen: tuple[str, ...] = (),
 ) -> Network:
@@ -38,7 +37,7 @@ def network(
         if not any(p == name or p.startswith(name + "/") for p in paths):
             raise FewstepError(f"frozen names {name!r}, which the parameters lack. They are {', '.join(paths)}.")
 
-    def apply_with_state(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+    def apply_with_state(params: PyTree, state: PyTree, x: PyTree, weight: Array) -> tuple[PyTree, PyTree]:
         return apply(params, x), state
 
     return Network(init, apply_with_state, find_layers(apply, shapes, x), frozen_paths)

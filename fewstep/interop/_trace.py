@@ -8,10 +8,10 @@ cannot take a metric: grouped convolutions, tied weights, look-up tables.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-from jax.extend.core import Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jaxtyping import PyTree
 
 from fewstep._network import Layer, Leaf, flatten
@@ -38,10 +38,10 @@ class _Walk:
         self.axes: dict[str, tuple[int, ...]] = {}
         self.bias: dict[str, list[str]] = {}
 
-    def run(self, jaxpr: Any, inputs: list[_Value | None]) -> list[_Value | None]:
+    def run(self, jaxpr: Jaxpr, inputs: list[_Value | None]) -> list[_Value | None]:
         values_by_variable = {v: value for v, value in zip(jaxpr.invars, inputs, strict=True) if value}
 
-        def look(v: Any) -> _Value | None:
+        def look(v: Var | Literal) -> _Value | None:
             return None if isinstance(v, Literal) else values_by_variable.get(v)
 
         for equation in jaxpr.eqns:
@@ -52,8 +52,8 @@ class _Walk:
                         values_by_variable[v] = value
         return [look(v) for v in jaxpr.outvars]
 
-    def step(self, equation: Any, values: list[_Value | None]) -> list[_Value | None]:
-        name, shapes = equation.primitive.name, [v.aval.shape for v in (*equation.invars, *equation.outvars)]
+    def step(self, equation: JaxprEqn, values: list[_Value | None]) -> list[_Value | None]:
+        name, shapes = equation.primitive.name, [_shape(v) for v in (*equation.invars, *equation.outvars)]
         inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
         if name in _CALLS and inner is not None:
             return self.run(getattr(inner, "jaxpr", inner), values)
@@ -76,7 +76,7 @@ class _Walk:
         if path not in self.order:
             self.order.append(path)
 
-    def product(self, equation: Any, values: list[_Value | None], kernel: _Value) -> _Value | None:
+    def product(self, equation: JaxprEqn, values: list[_Value | None], kernel: _Value) -> _Value | None:
         free, position, reason = _output_axes(equation, values.index(kernel))
         axes = tuple(kernel.axes[axis] for axis in free)
         if None in axes or set(range(len(self.shapes[kernel.origin]))) - set(kernel.axes):
@@ -85,7 +85,7 @@ class _Walk:
         if reason:
             return None
         self.axes[kernel.origin] = tuple(axis for axis in axes if axis is not None)
-        ndim = equation.outvars[0].aval.ndim
+        ndim = len(_shape(equation.outvars[0]))
         places = {position + i: i for i in range(len(free))}
         return _Value(kernel.origin, True, tuple(places.get(axis) for axis in range(ndim)))
 
@@ -108,6 +108,10 @@ class _Walk:
         return math.prod(self.shapes[path][axis] for axis in self.axes[path])
 
 
+def _shape(of: Var | Literal) -> tuple[int, ...]:
+    return of.aval.shape  # type: ignore[attr-defined]  # every value of a traced network is an array
+
+
 def _reason(name: str, parameters: int) -> str:
     if name == "gather":
         return "looked up by index, not multiplied (an embedding)"
@@ -118,21 +122,21 @@ def _reason(name: str, parameters: int) -> str:
     return f"neither kernel nor bias of a linear layer (used by {name})"
 
 
-def _output_axes(equation: Any, operand: int) -> tuple[tuple[int, ...], int, str]:
+def _output_axes(equation: JaxprEqn, operand: int) -> tuple[tuple[int, ...], int, str]:
     """The operand's axes that run over the output units, where they start in the output, and why not if not."""
     numbers = equation.params["dimension_numbers"]
-    ndim = equation.invars[operand].aval.ndim
+    ndim = len(_shape(equation.invars[operand]))
     if equation.primitive.name == "conv_general_dilated":
         grouped = max(equation.params["feature_group_count"], equation.params["batch_group_count"]) > 1
         reason = "a grouped convolution, whose groups T would mix" if grouped else ""
         return (numbers.rhs_spec[0],), numbers.out_spec[1], reason if operand == 1 else "convolved as an image"
     contracted, batched = (both[operand] for both in numbers)
     free = tuple(axis for axis in range(ndim) if axis not in (*contracted, *batched))
-    first = equation.outvars[0].aval.ndim - len(free) if operand == 1 else len(batched)
+    first = len(_shape(equation.outvars[0])) - len(free) if operand == 1 else len(batched)
     return free, first, "multiplied batch by batch" if batched else "" if free else "summed over whole"
 
 
-def _follow(value: _Value, equation: Any, before: tuple[int, ...], after: tuple[int, ...]) -> _Value:
+def _follow(value: _Value, equation: JaxprEqn, before: tuple[int, ...], after: tuple[int, ...]) -> _Value:
     """Follows axes through a change of shape; an axis that is cut or joined is lost (None)."""
     name, parameters = equation.primitive.name, equation.params
     axes: list[int | None] = [None] * len(after)
@@ -152,7 +156,7 @@ def _follow(value: _Value, equation: Any, before: tuple[int, ...], after: tuple[
     return value._replace(axes=tuple(axes))
 
 
-def find_layers(apply: Callable[[PyTree, Any], Any], params: PyTree, x: Any) -> tuple[Layer, ...]:
+def find_layers(apply: Callable[[PyTree, PyTree], PyTree], params: PyTree, x: PyTree) -> tuple[Layer, ...]:
     """The layers of `apply(params, x)`, in the order of the calls; every array of `params` is in exactly one.
 
     **Arguments:** `params` and `x` may be arrays or their shapes; nothing is computed.

@@ -1,16 +1,15 @@
 """A Flax Linen module as a `Network`."""
 
-from typing import Any
-
 import flax.linen as nn
 import jax
+from jaxtyping import PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.interop._function import network as from_functions
 
 
-def network(module: nn.Module, x: Any, *, frozen: tuple[str, ...] = ()) -> Network:
+def network(module: nn.Module, x: PyTree, *, frozen: tuple[str, ...] = ()) -> Network:
     """Makes a `Network` of a Flax Linen module that keeps nothing but parameters.
 
     **Arguments:** the `module`; `x` an example input with its axis of rows; `frozen` as in `fewstep.network`.

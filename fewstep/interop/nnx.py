@@ -1,17 +1,17 @@
 """A Flax NNX module as a `Network`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from flax import nnx
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.interop._function import network as from_functions
 
 
-def network(make: Callable[[nnx.Rngs], nnx.Module], x: Any, *, frozen: tuple[str, ...] = ()) -> Network:
+def network(make: Callable[[nnx.Rngs], nnx.Module], x: PyTree, *, frozen: tuple[str, ...] = ()) -> Network:
     """Makes a `Network` of a Flax NNX module that keeps nothing but parameters; dropout is off.
 
     **Arguments:** `make(rngs)` builds the module; `x` an example input with its axis of rows; `frozen` as in
@@ -22,7 +22,7 @@ def network(make: Callable[[nnx.Rngs], nnx.Module], x: Any, *, frozen: tuple[str
         net = network(lambda rngs: nnx.Linear(1, 1, rngs=rngs), jnp.ones((10, 1)))
     """
 
-    def split(key: Any) -> tuple[Any, ...]:
+    def split(key: Key[Array, ""]) -> tuple:
         module = make(nnx.Rngs(key))
         module.eval()
         return nnx.split(module, nnx.Param, ...)
@@ -35,7 +35,7 @@ def network(make: Callable[[nnx.Rngs], nnx.Module], x: Any, *, frozen: tuple[str
             "Use a normalization without running statistics, such as GroupNorm or LayerNorm."
         )
 
-    def apply(params: Any, x: Any) -> Any:
+    def apply(params: PyTree, x: PyTree) -> PyTree:
         return nnx.merge(graph, params, rest)(x)
 
     return from_functions(lambda key: nnx.to_pure_dict(split(key)[1]), lambda p, x: apply(p, x), x, frozen=frozen)

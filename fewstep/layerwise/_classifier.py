@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import jax
 import numpy as np
@@ -42,18 +42,18 @@ class LayerwiseClassifier(ByLayer, NamedColumns, ClassifierMixin, BaseEstimator,
     def _watch(self, number: int, record: Record, *, calibrating: bool = False) -> None:
         """Called after each layer, those of the network that only calibrates first; may be replaced."""
 
-    def fit(self, X: Any, y: Any) -> "LayerwiseClassifier":
+    def fit(self, X: object, y: object) -> "LayerwiseClassifier":
         """Learns the layers one by one, then the read-out."""
         options = self._options()
-        X = check_table(self, X, self.dtype, reset=True)
-        self.classes_, codes = check_targets(y, len(X))
-        self.mean_, self.scale_ = standardize(X)
+        rows = check_table(self, X, self.dtype, reset=True)
+        self.classes_, codes = check_targets(y, len(rows))
+        self.mean_, self.scale_ = standardize(rows)
         rng = check_random_state(self.random_state)
-        X = (X - self.mean_) / self.scale_
+        rows = (rows - self.mean_) / self.scale_
         # Matrices as small as these are not worth a second thread, and wait long for one where others work too.
         with jax.enable_x64(self.dtype == "float64"), threadpool_limits(1, "blas"):
-            self.temperature_ = self._temperature(X, codes, rng, options)
-            self._set_stack(self._learn(X, codes, _generator(rng), options, self._watch))
+            self.temperature_ = self._temperature(rows, codes, rng, options)
+            self._set_stack(self._learn(rows, codes, _generator(rng), options, self._watch))
         return self
 
     def save(self, path: Path | str) -> Path:
@@ -61,32 +61,32 @@ class LayerwiseClassifier(ByLayer, NamedColumns, ClassifierMixin, BaseEstimator,
         check_is_fitted(self)
         return write_network(self, self._arrays(self._fitted.parts), Path(path))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: object) -> np.ndarray:
         """The score of each class, higher is nearer; for two classes the second's less the first's."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """The class of each row."""
         scores = self._scores(X)
         return self.classes_[np.argmax(scores, axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """The softmax of the scores over a temperature, which was fitted on rows held out of the training."""
         logits = self._scores(X) / self.temperature_
         exponentials = np.exp(logits - logits.max(1, keepdims=True))
         return exponentials / exponentials.sum(1, keepdims=True)
 
-    def _transformed(self, X: Any) -> np.ndarray:
+    def _transformed(self, X: object) -> np.ndarray:
         with jax.enable_x64(self.dtype == "float64"):
             return self._features(self._fitted.parts, self._scaled(X), self.n_layers_)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         check_is_fitted(self)
         with jax.enable_x64(self.dtype == "float64"):
             return self._scores_of(self._fitted.parts, self._scaled(X)).astype(np.float64)
 
-    def _scaled(self, X: Any) -> np.ndarray:
+    def _scaled(self, X: object) -> np.ndarray:
         return (check_table(self, X, self.dtype, reset=False) - self.mean_) / self.scale_
 
     def _set_stack(self, stack: LayerStack[Parts]) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -96,13 +96,13 @@ def _trim(layer: Embedding, rows: int, classes: int, number: int) -> Embedding:
 
     The first layer has no mistakes below it, so its columns for them, and what the second makes of these, are zero.
     """
-    arrays: Any = jax.tree.map(np.asarray, layer)
+    arrays: Embedding = jax.tree.map(np.asarray, layer)
     out = classes if number == 0 else 2 * classes
     width = classes if number == 1 else None
-    if layer.waves is not None:
+    if arrays.waves is not None:
         waves = Waves(arrays.waves.omega[:width], arrays.waves.phase)
         return arrays._replace(shares=arrays.shares[:, :out], waves=waves)
-    return arrays._replace(rows=arrays.rows[:rows, :width], shares=arrays.shares[:rows, :out])
+    return arrays._replace(rows=np.asarray(arrays.rows)[:rows, :width], shares=arrays.shares[:rows, :out])
 
 
 def _record(result: Search, layer: Embedding, score: Array, seconds: float) -> Record:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from fewstep._errors import FewstepError
-from fewstep.files import read_archive, write_archive
+from fewstep._kernels import AnyArray
+from fewstep.files import JSON, read_archive, write_archive
 
 _KIND, _VERSION = "layer-wise network", 2
 
@@ -26,13 +28,13 @@ def write_network(estimator: Any, arrays: dict[str, np.ndarray], path: Path) -> 
     return write_archive(path, _KIND, _VERSION, about, every)
 
 
-def read_network(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_network(path: Path) -> tuple[dict[str, JSON], dict[str, np.ndarray]]:
     """The description and the arrays of a file."""
     about, arrays = read_archive(path, _KIND, _VERSION, "Fit and save it again.")
     return about, arrays | {"classes": arrays["classes"].astype(about["labels"])}
 
 
-def name_arrays(number: int, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def name_arrays(number: int, arrays: Mapping[str, AnyArray]) -> dict[str, np.ndarray]:
     """Arrays of one layer, named by its number."""
     return {f"layer.{number}.{name}": np.asarray(array) for name, array in arrays.items()}
 
@@ -54,7 +56,7 @@ def _without_objects(classes: np.ndarray) -> tuple[np.ndarray, str]:
     return classes.astype(str), "O"
 
 
-def _parameters(estimator: Any) -> dict[str, Any]:
+def _parameters(estimator: BaseEstimator) -> dict[str, object]:
     parameters = estimator.get_params()
     if not isinstance(parameters.get("random_state"), Integral | None):
         parameters["random_state"] = None  # a generator is spent; what it gave is in the weights

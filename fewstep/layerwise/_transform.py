@@ -9,6 +9,7 @@ from copy import copy
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +19,7 @@ from fewstep._errors import FewstepError
 class NamedColumns(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The features after the last layer, in the container that `set_output` asks for."""
 
-    def transform(self: Any, X: Any) -> Any:
+    def transform(self, X: object) -> np.ndarray:
         """The features."""
         return self._transformed(X)
 
@@ -26,13 +27,13 @@ class NamedColumns(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 class ByLayer:
     """Comes before `NamedColumns` among the bases."""
 
-    def transform(self: Any, X: Any, layer: Any = None) -> Any:
+    def transform(self: Any, X: object, layer: object = None) -> Any:
         """The features after a layer, counted from 1; without a number, after the last."""
         check_is_fitted(self)
         return NamedColumns.transform(self if layer is None else _up_to(self, layer), X)
 
 
-def _up_to(estimator: Any, layer: Any) -> Any:
+def _up_to(estimator: Any, layer: object) -> Any:
     """The estimator as if this layer were its last."""
     count = estimator.n_layers_
     if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= count:

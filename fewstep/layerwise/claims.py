@@ -32,6 +32,7 @@ from fewstep._kernels import (
 )
 from fewstep.layerwise._checks import check_targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
+from fewstep.layerwise._stack import SpectralLayer
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier
 from fewstep.layerwise.spectral import SpectralLayerClassifier
 
@@ -86,7 +87,7 @@ class Penalty(NamedTuple):
     weights: np.ndarray
 
 
-def rising(X: Any, y: Any, **options: Any) -> Rise:
+def rising(X: np.ndarray, y: np.ndarray, **options: Any) -> Rise:
     """Fits W_s. Accepted layers rise by construction; the record shows the rest."""
     return rise_of(KernelEmbeddingClassifier(calibrate=False, **options).fit(X, y))
 
@@ -99,12 +100,12 @@ def rise_of(model: KernelEmbeddingClassifier) -> Rise:
     )  # fmt: skip
 
 
-def by_layer(model: LayerwiseClassifier, X: Any, y: Any) -> list[Figures]:
+def by_layer(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[Figures]:
     """The figures after each layer of a fitted network, on rows and labels such as it was fitted to."""
     return [_figures(features, codes) for features, codes in _layers(model, X, y)]
 
 
-def kernels(model: LayerwiseClassifier, X: Any, y: Any) -> list[np.ndarray]:
+def kernels(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     """The kernel after each layer, rows sorted by class: it should become blocks of ones."""
     results = []
     for features, codes in _layers(model, X, y):
@@ -113,7 +114,7 @@ def kernels(model: LayerwiseClassifier, X: Any, y: Any) -> list[np.ndarray]:
     return results
 
 
-def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
+def slope_at_embedding(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, float]:
     """Claim 4, in the space of random features: `slope`, the size of the gradient of HSIC at W_s against HSIC over the
     size of W_s; `residual`, how far W_s, made orthonormal, is from the eigenvalue equation (0 at an optimum)."""
     rows, labels = _standard(X, y)
@@ -131,7 +132,7 @@ def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
         return {"slope": float(relative), "residual": float(residual(matrix, jnp.asarray(orthonormal)))}
 
 
-def fixed_point(model: SpectralLayerClassifier, X: Any, y: Any) -> list[dict[str, float]]:
+def fixed_point(model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray) -> list[dict[str, float]]:
     """Claim 5 at each layer: `residual` of the eigenvalue equation, and how far W^T W is from I."""
     results = []
     with jax.enable_x64(True):
@@ -149,13 +150,13 @@ def depths(spectral: SpectralLayerClassifier, embedding: KernelEmbeddingClassifi
     return Depths(spectral.n_layers_, embedding.n_layers_)
 
 
-def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:
+def penalty(model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray) -> list[Penalty]:
     """Claim 6 at each layer: sum_ij G_ij <W'r_i, W'r_j> / sigma^2 - sum_i D_i |W'r_i|^2 = Tr(W' Q W) / sigma^2."""
     with jax.enable_x64(True):
         return [_penalty(below, labels, layer, model.balance) for below, labels, layer in _spectral_layers(model, X, y)]
 
 
-def _penalty(below: jax.Array, labels: Labels, layer: Any, balance: bool) -> Penalty:
+def _penalty(below: jax.Array, labels: Labels, layer: SpectralLayer, balance: bool) -> Penalty:
     centered, weight, square = center(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
     projection = below @ weight
     hats = (centered @ centered.T) * gaussian(projection, projection, layer.sigma)
@@ -198,12 +199,14 @@ def _kernel(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, jax.Ar
         return np.asarray(gaussian(z, z, sigma)), sigma
 
 
-def _layers(model: LayerwiseClassifier, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+def _layers(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     codes = check_targets(y, len(X))[1]
     return [(model.transform(X, layer=number + 1), codes) for number in range(model.n_layers_)]
 
 
-def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
+def _spectral_layers(
+    model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray
+) -> list[tuple[jax.Array, Labels, SpectralLayer]]:
     """Of each layer: its input, the labels, and the layer."""
     labels = one_hot(check_targets(y, len(X))[1])
     inputs = [model._scaled(X), *(model.transform(X, layer=number) for number in range(1, model.n_layers_))]
@@ -213,7 +216,7 @@ def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
     ]
 
 
-def _standard(X: Any, y: Any) -> tuple[jax.Array, Labels]:
+def _standard(X: np.ndarray, y: np.ndarray) -> tuple[jax.Array, Labels]:
     X = np.asarray(X, float)
     with jax.enable_x64(True):
         return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), one_hot(check_targets(y, len(X))[1])

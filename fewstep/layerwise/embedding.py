@@ -8,12 +8,11 @@ Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
-from fewstep._kernels import Waves
+from fewstep._kernels import AnyArray, Waves
 from fewstep.layerwise._classifier import LayerStack, LayerwiseClassifier
 from fewstep.layerwise._embedding import Embedding, forward
 from fewstep.layerwise._history import Watch
@@ -115,8 +114,8 @@ class KernelEmbeddingClassifier(LayerwiseClassifier[_Parts, EmbeddingOptions]):
         layers, (rows, codes, count) = parts
         arrays = {"neighbors.rows": rows, "neighbors.codes": codes, "neighbors.count": np.asarray(count)}
         for number, layer in enumerate(layers):
-            entry: dict[str, Any] = {"shares": layer.shares, "sigma": layer.sigma}
-            entry |= {"rows": layer.rows} if layer.waves is None else layer.waves._asdict()
+            entry: dict[str, AnyArray] = {"shares": layer.shares, "sigma": layer.sigma}
+            entry |= {"rows": np.asarray(layer.rows)} if layer.waves is None else layer.waves._asdict()
             arrays |= name_arrays(number, entry)
         return arrays
 

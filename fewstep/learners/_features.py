@@ -1,7 +1,6 @@
 """What learners without an inner gradient share: features of a network, kept for a task under its labels."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +33,7 @@ def by_features(
         once = Adapted(keep(meta, features, support), state)
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         weight = jnp.ones(x.shape[0]) if weight is None else weight
         features, _ = network.apply(meta["weights"], adapted.state, x, weight)
         return compare(meta, adapted.fast, features)

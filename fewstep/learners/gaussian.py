@@ -13,7 +13,7 @@ Longitudinal Data, Biometrics 1982.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,7 @@ def conditioned(mean: Network, kernel: Kernel, start: dict[str, Array]) -> Learn
         once = Adapted({"x": support.x, "alpha": there * cho_solve((root, True), left)}, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
         x = jnp.asarray(x)
         return around(meta, x) + kernel(meta["kernel"], x, adapted.fast["x"]) @ adapted.fast["alpha"]
 

@@ -20,6 +20,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from fewstep._errors import FewstepError
 from fewstep.compute import everywhere
+from fewstep.files import JSON
 from fewstep.machine.devices import Layout, on_cpu
 
 DEVICES = "FEWSTEP_DEVICES"  # of each process, told by `fewstep launch`
@@ -54,7 +55,7 @@ def first() -> bool:
     return index() == 0
 
 
-def agreed(value: Any) -> Any:
+def agreed(value: JSON) -> JSON:
     """Process 0's value in every process; it must be plain data. All processes have to come here."""
     if not several():
         return value
@@ -112,7 +113,7 @@ def leave() -> int:
 
 def make_mesh(devices: int) -> Mesh:
     """A mesh with one axis, `tasks`, of that many devices of each process."""
-    chosen: list[Any] = []
+    chosen: list[jax.Device] = []
     for number in range(jax.process_count()):
         own = [device for device in jax.devices() if device.process_index == number]
         if len(own) < devices:

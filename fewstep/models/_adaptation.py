@@ -35,7 +35,7 @@ class Adaptation(NamedTuple):
         """That of the model, if it is for these inner steps."""
         return self.model.calibration if self.steps == self.model.steps else None
 
-    def answer(self, x: np.ndarray, *, level: float = LEVEL, distance: np.ndarray | float = 0.0) -> Answer:
+    def answer(self, x: np.ndarray | jax.Array, *, level: float = LEVEL, distance: np.ndarray | float = 0.0) -> Answer:
         """What the model says at rows of x, of which each lies at a `distance` outside of what training had.
 
         Raises `FewstepError` where that is not finite, and for a level that intervals are not calibrated for.

@@ -2,11 +2,11 @@
 
 import math
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
@@ -100,7 +100,9 @@ def _init(plan: _Plan, key: Key[Array, ""]) -> Params:
     return params
 
 
-def _apply(plan: _Plan, params: Params, state: Any, x: Float[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
+def _apply(
+    plan: _Plan, params: Params, state: PyTree, x: Float[Array, "rows ..."], weight: Array
+) -> tuple[Array, PyTree]:
     if x.shape[1:] != plan.image:
         raise FewstepError(f"x has rows of shape {x.shape[1:]}; this network takes images of shape {plan.image}.")
     statistics_by_block = []

@@ -65,7 +65,7 @@ def conv_general_dilated(
     padding: Padding,
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: jax.lax.ConvDimensionNumbers | tuple[str, str, str] | None = None,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
     **options: Any,

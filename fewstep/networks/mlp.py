@@ -2,11 +2,10 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Key, PyTree, Shaped
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
@@ -48,7 +47,7 @@ def mlp(
         params = {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
         return params | ({"beside": {"x": jnp.zeros(bias_inputs)}} if bias_inputs else {})
 
-    def apply(params: Params, state: Any, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
+    def apply(params: Params, state: PyTree, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, PyTree]:
         if x.ndim != 2 or x.shape[1] != inputs:
             raise FewstepError(f"x has shape {x.shape}; this network takes rows of {inputs} numbers: (rows, {inputs}).")
         if bias_inputs:

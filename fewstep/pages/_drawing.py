@@ -3,33 +3,36 @@
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 COLORS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e")
 
 
 @contextmanager
-def figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> Iterator[tuple[Any, Any]]:
+def figure(
+    rows: int, columns: int, size: tuple[float, float], *, sharex: bool = False, sharey: bool = False
+) -> Iterator[tuple["matplotlib.figure.Figure", np.ndarray]]:
     """A matplotlib figure and its array of axes, in our style."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    style: dict[Any, Any] = {
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.fonttype": "path",
-    }
-    with mpl.rc_context({**style, "svg.hashsalt": "fewstep", "legend.frameon": False}):
+    with mpl.rc_context({
+        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+        "svg.fonttype": "path", "svg.hashsalt": "fewstep",
+    }):  # fmt: skip
         made = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(made)
-        yield made, made.subplots(rows, columns, squeeze=False, **options)
+        yield made, made.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
 
 
-def svg(made: Any, title: str = "") -> Markup:
+def svg(made: "matplotlib.figure.Figure", title: str = "") -> Markup:
     """The figure as SVG; with a title, also for those who cannot see it."""
     text = io.StringIO()
     made.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))

@@ -6,6 +6,7 @@
 
 from fewstep.problems._baselines import BASELINES as BASELINES
 from fewstep.problems._baselines import compare as compare
+from fewstep.problems._drawing import draw_tasks as draw_tasks
 from fewstep.problems._episodes import EXPLANATION as EXPLANATION
 from fewstep.problems._episodes import ExampleEpisode as ExampleEpisode
 from fewstep.problems._episodes import episodes_html as episodes_html

@@ -1,8 +1,9 @@
 """One column of a table: what kind it is, how it becomes numbers for a network, and back."""
 
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -215,7 +216,7 @@ def _empty(values: np.ndarray) -> np.ndarray:
 def _text(column: np.ndarray) -> np.ndarray:
     """Every cell as text, None where there is nothing; whole numbers without a point, as they were written."""
 
-    def one(cell: Any) -> str | None:
+    def one(cell: object) -> str | None:
         if isinstance(cell, float | np.floating) and float(cell).is_integer():
             cell = int(cell)
         told = str(cell).strip()
@@ -226,7 +227,7 @@ def _text(column: np.ndarray) -> np.ndarray:
     return made
 
 
-def _parsed(text: np.ndarray, parse: Any) -> np.ndarray:
+def _parsed(text: np.ndarray, parse: Callable[[str], float]) -> np.ndarray:
     made = np.full(len(text), np.nan)
     for row, cell in enumerate(text):
         if cell is not None:

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError
 from fewstep.tables._column import Missing, empty_cells, read_cells
@@ -142,7 +143,7 @@ def task_names(frame: Frame, task: str | None) -> np.ndarray:
     return cells.values
 
 
-def split_tasks(names: Any, seed: int, parts: tuple[float, float] = (0.15, 0.2)) -> dict[str, tuple[str, ...]]:
+def split_tasks(names: ArrayLike, seed: int, parts: tuple[float, float] = (0.15, 0.2)) -> dict[str, tuple[str, ...]]:
     """Tasks drawn into training, validation and test; the parts are those of validation and test, never a row's."""
     tasks = sorted(set(np.asarray(names, object).tolist()))
     held = [max(1, round(part * len(tasks))) for part in parts]

@@ -1,12 +1,10 @@
 """Tasks from the rows of a table: some of a task's rows to learn from, others to be judged on, whatever its size."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from fewstep._episode import Batch, Episode, Tasks
+from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep.tables._table import Rows
 from fewstep.tasks import distinct
@@ -25,7 +23,7 @@ def table_tasks(of: Rows, shots: int = 5, queries: int = 10, *, min_shots: int |
     """
     _check(of, shots, queries, min_shots)
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         of_task, of_rows, of_size = jax.random.split(key, 3)
         number = jax.random.randint(of_task, (), 0, data["counts"].shape[0])
         used = shots if min_shots is None else jax.random.randint(of_size, (), min_shots, shots + 1)
@@ -41,13 +39,13 @@ def whole_tasks(of: Rows, rows: int) -> Tasks:
     return table_tasks(of, support, rows - rows // 3)
 
 
-def row_arrays(of: Rows) -> dict[str, Any]:
+def row_arrays(of: Rows) -> Arrays:
     """The rows as they travel into the compiled step."""
     return {"x": of.x, "y": of.y, "starts": of.starts, "counts": of.counts}
 
 
 def draw_episode(
-    data: Any, key: Key[Array, ""], number: Int[Array, ""], shots: int, queries: int, used: Any = None
+    data: Arrays, key: Key[Array, ""], number: Int[Array, ""], shots: int, queries: int, used: int | Array | None = None
 ) -> Episode:
     """One draw from the task of a number: rows to learn from, `used` of them counting, and others to be judged on."""
     count, start = data["counts"][number], data["starts"][number]

@@ -1,7 +1,5 @@
 """A user's arrays as a `Batch`, checked."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,7 +7,7 @@ from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 
 
-def batch(x: Any, y: Any, weight: Any = None) -> Batch:
+def batch(x: object, y: object, weight: object = None) -> Batch:
     """Makes a `Batch` of arrays, lists or frames, and checks them.
 
     **Arguments:** `x` and `y` with one row per example (a vector is taken as one column; a `y` of integers stays a
@@ -29,7 +27,7 @@ def batch(x: Any, y: Any, weight: Any = None) -> Batch:
     return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight, jnp.result_type(float)))
 
 
-def rows(name: str, values: Any) -> np.ndarray:
+def rows(name: str, values: object) -> np.ndarray:
     """`values` as an array of finite numbers with at least one row; a vector of fractions becomes one column."""
     try:
         array = np.asarray(values)

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from fewstep._episode import Batch, Episode, Tasks
+from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 
 Range = tuple[float, float]
@@ -20,7 +19,7 @@ CONDITIONED = (
 
 
 def curves(
-    draw: Callable[[Any, Key[Array, ""]], Array],
+    draw: Callable[[Arrays, Key[Array, ""]], Array],
     value: Callable[[Array, Array], Array],
     ranges: dict[str, Range],
     x_range: Range,
@@ -38,7 +37,7 @@ def curves(
             )
     data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         of_curve, of_support, of_query = jax.random.split(key, 3)
         curve, (low, high) = draw(data, of_curve), data["x_range"]
 

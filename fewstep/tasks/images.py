@@ -1,12 +1,13 @@
 """Few-shot classification of images: N classes, K images of each to learn from, Q of each to be evaluated on."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from fewstep._episode import Batch, Episode, Tasks
+from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep.data import ImageSet
 
@@ -33,7 +34,7 @@ def images(
     classes, each = len(of.names), shots + queries
     data = {"images": of.images, "starts": of.starts, "counts": of.counts}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         even = jax.random.uniform(key, (ways, 2 + each))
         copies = 4 if rotate == "classes" else 1
         numbers = distinct(even[:, 0], jnp.asarray(classes * copies))
@@ -60,7 +61,7 @@ def all_classes(of: ImageSet, rows: int = 64, *, rotate: Rotate = "none", invert
     classes = len(of.names)
     data = {"images": of.images, "starts": of.starts, "counts": of.counts}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         even = jax.random.uniform(key, (3, rows))
         label, turns = _below(even[0], jnp.asarray(classes)), _below(even[1], jnp.asarray(4))
         which = data["starts"][label] + _below(even[2], data["counts"][label])
@@ -81,7 +82,7 @@ def distinct(even: Float[Array, " draws"], among: Int[Array, ""]) -> Int[Array, 
     order = jnp.arange(draws)
     swapped = order + _below(even, among - order)  # shuffling swaps the place i with a later one, or with itself
 
-    def trace(step: Any, place: Array) -> Array:
+    def trace(step: int | Int[Array, ""], place: Array) -> Array:
         """What stands at a place before step k came from k's own place if k swapped just there."""
         k = draws - 1 - step
         return jnp.where((order > k) & (place == swapped[k]), k, place)
@@ -99,7 +100,7 @@ def _below(even: Float[Array, " draws"], limit: Int[Array, "..."]) -> Int[Array,
     return jnp.minimum((even * limit).astype(int), limit - 1)
 
 
-def _to_floats(pixels: Array, kind: Any, invert: bool) -> Array:
+def _to_floats(pixels: Array, kind: np.dtype, invert: bool) -> Array:
     x = pixels.astype(kind) / 255
     return 1 - x if invert else x
 

@@ -1,13 +1,13 @@
 """Polynomials of a given order with random coefficients: MT-net's experiment on the size of the learned subspace."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from fewstep._episode import Tasks
+from fewstep._episode import Arrays, Tasks
 from fewstep._errors import FewstepError
 from fewstep.tasks._curves import CONDITIONED, Range, curves
 
@@ -37,7 +37,7 @@ def polynomial(
     if not 0 < divisor < math.inf:
         raise FewstepError(f"divisor is {divisor}. It must be above 0 and finite, such as 2.")
 
-    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, " terms"]:
+    def draw(data: Arrays, key: Key[Array, ""]) -> Float[Array, " terms"]:
         low, high = data["coefficient"]
         return (low + (high - low) * jax.random.uniform(key, (order + 1,))) / divisor ** jnp.arange(order + 1)
 

@@ -1,13 +1,13 @@
 """Sine waves of random amplitude, frequency and phase: the toy problem of MAML, Meta-SGD and MT-net."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from fewstep._episode import Tasks
+from fewstep._episode import Arrays, Tasks
 from fewstep.tasks._curves import CONDITIONED, Range, curves
 
 
@@ -32,7 +32,7 @@ def sinusoid(
     """
     ranges = {"amplitude": amplitude, "frequency": frequency, "phase": phase}
 
-    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, "3"]:
+    def draw(data: Arrays, key: Key[Array, ""]) -> Float[Array, "3"]:
         low, high = jnp.stack([data[name] for name in ranges]).T
         return low + (high - low) * jax.random.uniform(key, (3,))
 

@@ -1,11 +1,9 @@
 """Why a training has stopped being finite: the tasks, the start, or steps that were too large."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
@@ -23,7 +21,7 @@ class NotFinite(FewstepError):
 def why_not_finite(tasks: Tasks, keys: Key[Array, " seeds"], meta_batch: int, step: int) -> str:
     """What a user can do about it: the tasks of the step are drawn again, by the keys they were drawn by."""
 
-    def drawn(data: Any, key: Key[Array, ""]) -> Episode:
+    def drawn(data: PyTree, key: Key[Array, ""]) -> Episode:
         of_data, _ = task_keys(key, jnp.arange(meta_batch))
         return jax.vmap(tasks.sample, (None, 0))(data, of_data)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,10 @@ class TrainState(NamedTuple):
     window: Float[Array, "2 seeds"]
     best: Best
     step: Int[Array, ""]
+
+
+# What loops carry: the state, the place among tasks drawn or the data they are drawn from, steps to go, whether finite.
+Carry = tuple[TrainState, PyTree, Step, Array]
 
 
 def keys_of(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
@@ -90,7 +94,7 @@ def make_segment(
         updates, memory = optimizer.update(grads, memory, meta)
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
 
-    def one(of_steps: Drawn, carry: Any) -> Any:
+    def one(of_steps: Drawn, carry: Carry) -> Carry:
         state, number, left, _ = carry
         now = jax.tree.map(lambda array: jax.lax.dynamic_index_in_dim(array, number, keepdims=False), of_steps)
         meta, memory, seen = jax.vmap(step, (0, 0, 0, None), (0, 0, 1))(state.meta, state.optimizer, now, state.step)
@@ -98,7 +102,7 @@ def make_segment(
         state = state._replace(meta=meta, optimizer=memory, window=state.window + seen, step=state.step + 1)
         return state, number + 1, left - 1, finite
 
-    def several(carry: Any) -> Any:
+    def several(carry: Carry) -> Carry:
         """Draws the tasks of a few steps at once, which costs a small network less, and takes them."""
         state, data, left, _ = carry
         each_seed = jax.vmap(drawn, (0, None, None))

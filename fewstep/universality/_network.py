@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network, flatten
 from fewstep.universality._layers import layers
 from fewstep.universality.plan import Activation, Plan
 
-Params = dict[str, Any]
-Apply = Callable[[Params, Any, Any, Array], tuple[Array, Any]]
+Params = dict[str, PyTree]
+Apply = Callable[[Params, PyTree, Array, Array], tuple[Array, PyTree]]
 Readout = Callable[[Params, Array], Array]  # the output's parameters and the bar block of a row: y_hat
 _SKIP = "part of a construction whose layers are fixed"
 
@@ -48,7 +48,7 @@ def network(plan: Plan, apply: Apply, table: Params) -> Network:
 def make_apply(shape: Plan, readout: Readout) -> Apply:
     """The function of all networks of that shape; `readout(parameters, bar)` is h_post."""
 
-    def apply(params: Params, state: Any, x: Any, weight: Array) -> tuple[Array, Any]:
+    def apply(params: Params, state: PyTree, x: Array, weight: Array) -> tuple[Array, PyTree]:
         if x.ndim != 2 or x.shape[1] != len(shape.x_box):
             raise FewstepError(f"x has shape {x.shape}; this network takes rows of {len(shape.x_box)} numbers.")
         return _output(shape, readout, params, run_layers(shape, params, x)[0]), state

@@ -1,17 +1,18 @@
 """The learner that is to be expressed: evaluated at many points, and checked."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError
 from fewstep.files import called
 from fewstep.universality.plan import Plan
 
-Target = Callable[[Any, Any, Any], Any]
+Rows = jax.Array | np.ndarray
+Target = Callable[[Rows, Rows, Rows], ArrayLike]
 _CHUNK = 1 << 16
 
 

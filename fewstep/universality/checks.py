@@ -10,12 +10,13 @@ Reference: Finn & Levine, Meta-Learning and Universality, ICLR 2018. The docs co
 
 import dataclasses
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fewstep._contract import Adapt, Predict
 from fewstep._episode import Batch
 from fewstep._learner import Adapted, gradient_learner
 from fewstep._network import flatten, unflatten
@@ -203,7 +204,7 @@ def _answers(built: Construction, n: int, seed: int) -> np.ndarray:
     return np.asarray(answer(built.learner.adapt, built.learner.predict, built.meta, points))
 
 
-def _answer_all(adapt: Any, predict: Any, meta: Meta, points: tuple[jax.Array, ...]) -> jax.Array:
+def _answer_all(adapt: Adapt, predict: Predict, meta: Meta, points: tuple[jax.Array, ...]) -> jax.Array:
     def one(point: tuple[jax.Array, ...]) -> jax.Array:
         x, y, queries = point
         return predict(meta, adapt(meta, jax.random.key(0), Batch(x, y, jnp.ones(len(x))), 1), queries[None])[0]

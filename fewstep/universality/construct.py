@@ -1,11 +1,12 @@
 """Builds the network that one gradient step turns into a given learner."""
 
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError, unknown
@@ -28,13 +29,13 @@ class Construction(NamedTuple):
     learner: Learner
     meta: Meta
 
-    def adapt(self, x: Any, y: Any) -> Adapted:
+    def adapt(self, x: ArrayLike, y: ArrayLike) -> Adapted:
         """One gradient step on the examples x (K, inputs) and y (K, outputs)."""
         support = Batch(*self._check(x, y), jnp.ones(self.plan.examples))
         adapt = jax.jit(self.learner.adapt, static_argnums=3, compiler_options=light())
         return adapt(self.meta, jax.random.key(0), support, 1)
 
-    def learn(self, x: Any, y: Any, x_star: Any) -> np.ndarray:
+    def learn(self, x: ArrayLike, y: ArrayLike, x_star: ArrayLike) -> np.ndarray:
         """The network's predictions for rows of x* (n, inputs) after one gradient step on the examples."""
         queries = np.asarray(x_star, float)
         if queries.ndim != 2 or queries.shape[1] != len(self.plan.x_box):
@@ -43,7 +44,7 @@ class Construction(NamedTuple):
         predict = jax.jit(self.learner.predict, compiler_options=light())
         return np.asarray(predict(self.meta, self.adapt(x, y), jnp.asarray(queries)))
 
-    def _check(self, x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    def _check(self, x: ArrayLike, y: ArrayLike) -> tuple[jax.Array, jax.Array]:
         plan = self.plan
         x, y = np.asarray(x, float), np.asarray(y)
         y_shape = (plan.examples,) if plan.labels == "classes" else (plan.examples, plan.outputs)

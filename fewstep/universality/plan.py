@@ -2,7 +2,7 @@
 
 import dataclasses
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -158,7 +158,7 @@ class Plan:
         """What the step multiplies a signal by on its way into a slot, but for the factors of epsilon."""
         return self.lr / self.examples
 
-    def signal(self, y: Any) -> Float[Array, "rows outputs"]:
+    def signal(self, y: Array | np.ndarray) -> Float[Array, "rows outputs"]:
         """Minus the gradient of each row's loss with respect to its prediction, before the step."""
         if self.labels == "classes":
             return jax.nn.one_hot(jnp.asarray(y), self.classes) - self.chances[None]
@@ -179,12 +179,12 @@ class Plan:
         return np.stack([axis.ravel() for axis in grid[::-1]], axis=1)
 
 
-def _check_integer(name: str, value: Any, min_value: int) -> None:
+def _check_integer(name: str, value: object, min_value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < min_value:
         raise FewstepError(f"{name} is {value}. It must be an integer of at least {min_value}.")
 
 
-def _check_box(name: str, box: Any) -> None:
+def _check_box(name: str, box: tuple[Pair, ...]) -> None:
     try:
         hash(box)  # plans are compared when programs are compiled
         ranges = [(float(low), float(high)) for low, high in box]
