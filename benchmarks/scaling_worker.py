@@ -17,8 +17,8 @@ from jax.sharding import Mesh, PartitionSpec
 import fewstep
 from fewstep import data, losses, networks, rules, tasks
 from fewstep.compute import everywhere
-from fewstep.experiments.build import make_mesh
 from fewstep.machine import distributed
+from fewstep.machine.layout import make_mesh
 from fewstep.training import first_state, make_segment
 
 

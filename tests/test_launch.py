@@ -21,7 +21,7 @@ from fewstep.cli import main
 from fewstep.cli._launch import with_separator
 from fewstep.machine import distributed
 from fewstep.machine.cluster import Place, find_place, local_device
-from fewstep.machine.layout import Layout
+from fewstep.machine.devices import Layout
 from fewstep.runs import checkpoint as checkpoints
 from fewstep.runs import create_run, open_run, train_run
 

@@ -114,7 +114,7 @@ def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
         assert rows, figure
         assert all(len(row) == len(head) and row[-1].endswith("not the paper's size") for row in rows)
     assert "http" not in page.replace("http://www.w3.org", "")
-    assert html.escape("ot the paper's size: 12 steps") in page
+    assert "ot the paper's size: 12 steps" in html.unescape(page)
 
 
 @on_one_worker("sinusoid")

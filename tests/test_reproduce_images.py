@@ -12,10 +12,10 @@ from helpers import bars, output
 from PIL import Image
 
 from fewstep import FewstepError, data
-from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
-from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import Progress
+from fewstep.reproduce import STUDIES, Results, Watch, main_table, read_result, reproduce, write_figure
+from fewstep.reproduce._folder import command, gather, row_command
+from fewstep.reproduce._measurement import read_measurement
+from fewstep.runs import Progress, Run
 
 pytestmark = pytest.mark.xdist_group("reproduced images")
 
@@ -64,7 +64,7 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     ending = f"--images FOLDER --quick --steps {steps} --n-tasks 3 --only "
     assert open_row["command"] == f"fewstep reproduce miniimagenet {ending}matching-1shot --resume"
     assert result["rows"][0]["command"] == f"fewstep reproduce miniimagenet {ending}prototypes-1shot"
-    assert table_rows(result["rows"])[0][1].endswith(f"{steps:,} steps, statistics of the query")
+    assert main_table("", read_result(result).rows).body[0][1].endswith(f"{steps:,} steps, statistics of the query")
     assert "matching" in (out / "figures" / "accuracy-by-time.csv").read_text()
     assert "compiling" not in err
     pages = {name: (out / name).read_text() for name in ("report.html", "episodes.html")}
@@ -77,9 +77,9 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
 def test_a_row_that_was_stopped_is_told_with_its_curve(mini, tmp_path):
     study, out = STUDIES["miniimagenet"], tmp_path / "out"
     stop = Progress(lambda first, last: None, lambda step, row: signal.raise_signal(signal.SIGINT), lambda text: None)
-    scale = study.quick._replace(only=("prototypes-1shot",), steps=8, n_tasks=3)
+    options = dataclasses.replace(study.quick, only=("prototypes-1shot",), steps=8, n_tasks=3)
     data.images_at("miniimagenet", mini)
-    assert reproduce(study, out, scale, Watch(lambda cells: lambda number: stop, print)) is None
+    assert reproduce(study, out, options, Watch(lambda cells: lambda number: stop, print)) is None
     (row,) = json.loads((out / "result.json").read_text())["unfinished"]
     assert row["cell"] == "prototypes-1shot"
     assert row["command"].endswith("--only prototypes-1shot --resume")
@@ -96,31 +96,33 @@ def _trained_as(cells, method):
 
 def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
     study = STUDIES["omniglot"]
-    cell = study.cells(study.scale)[0]
-    other = dataclasses.replace(cell.experiment, outer_lr=0.001, steps=7)
+    cell = study.cells(study.full)[0]
+    other = cell.plan.experiment.replace(outer_lr=0.001, steps=7)
     (tmp_path / "cells" / cell.name).mkdir(parents=True)
-    config = {"fewstep": "0.1.0", "experiment": dataclasses.asdict(other)}
-    (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
+    Run(tmp_path / "cells" / cell.name, other).write_config()
     with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.001 there and 0.002 here\."):
-        gather(study, tmp_path, study.scale)
+        gather(study, tmp_path, study.full)
 
 
 def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
     study = STUDIES["cifar-fs"]
-    (cell,) = (cell for cell in study.cells(study.scale) if cell.name == "maml-5shot")
+    (cell,) = (cell for cell in study.cells(study.full) if cell.name == "maml-5shot")
     lost = {"seconds": 1.0, "steps_per_second": None, "diverged_at": 3, "diverged_seeds": 1, "errors": []}
     lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0), (3, 2.5)], "episodes": []}
-    (row,) = study.rows([cell], [lost])
-    assert (row["verdict"], row["published"], row["mean"]) == ("diverged", 0.715, None)
-    assert "diverged" in table_rows([row])[0][2]
-    (figure,) = (figure for figure in study.figures([cell], [lost], {}) if figure.panels)
+    results = Results(study.full, [(cell, read_measurement(lost))])
+    (row,) = study.rows(results)
+    assert (row.verdict, row.published, row.mean) == ("diverged", 0.715, None)
+    assert "diverged" in main_table("", [row]).body[0][2]
+    (figure,) = (figure for figure in study.figures(results) if figure.panels)
     write_figure(tmp_path, figure, "")
     assert figure.data == [("5 ways, 5 shots", "MAML", 1 / 4 / 60, 0.5, 1, 2.0 / 60)]  # four steps a second
-    assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
-    assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
+    assert "0 of 0 right" in study.pages(results)["episodes"]
+    assert command(study, dataclasses.replace(study.full, shots=(1, 5), budget=90.0)).endswith(
+        "--budget 90s --shots 1 5"
+    )
     study = STUDIES["omniglot"]
-    told = row_command(study, study.scale._replace(budget=90.0), "mtnet-5way-5shot", 7, 5)
-    assert told == "fewstep reproduce omniglot --steps 7 --only mtnet-5way-5shot --shots 5"
+    told = row_command(study, dataclasses.replace(study.full, budget=90.0), "mtnet-5way-5shot", 7, 5)
+    assert told == "fewstep reproduce omniglot --steps 7 --shots 5 --only mtnet-5way-5shot"
 
 
 def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):
@@ -153,13 +155,18 @@ def test_mistakes_in_a_reproduction_of_images(given, said, capsys, tmp_path):
 
 
 def test_the_papers_rows_are_all_there():
-    names = lambda study, **scale: {cell.name for cell in study.cells(study.scale._replace(**scale))}
+    names = lambda study, **scale: {cell.name for cell in study.cells(dataclasses.replace(study.full, **scale))}
     omniglot = names(STUDIES["omniglot"])
     assert {f"{m}-{w}way-1shot" for m in ("mtnet", "tnet", "maml", "meta_sgd", "matching") for w in (5, 20)} <= omniglot
     assert {"prototypes-1shot", "mtnet-vinyals-5way-1shot"} <= omniglot
-    cells = STUDIES["omniglot"].cells(STUDIES["omniglot"].scale)
-    assert {cell.label for cell in cells if cell.experiment.split == "maml"} == {"MT-net", "T-net", "MAML", "Meta-SGD"}
+    cells = STUDIES["omniglot"].cells(STUDIES["omniglot"].full)
+    assert {cell.label for cell in cells if cell.plan.experiment.split == "maml"} == {
+        "MT-net",
+        "T-net",
+        "MAML",
+        "Meta-SGD",
+    }
     assert [cell.name for cell in cells if cell.ours] == ["mtnet-vinyals-5way-1shot", "mtnet-vinyals-20way-1shot"]
-    assert all(cell.setting["split"] == cell.experiment.split for cell in cells)
+    assert all(cell.setting["split"] == cell.plan.experiment.split for cell in cells)
     assert "mtnet-5way-5shot" in names(STUDIES["omniglot"], shots=(5,))
     assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])

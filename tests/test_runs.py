@@ -19,8 +19,8 @@ from fewstep.machine.devices import Layout
 from fewstep.machine.layout import choose
 from fewstep.models import adapt, evaluate_model
 from fewstep.problems import Plan
-from fewstep.runs import create_run, load, open_run, train_run
 from fewstep.runs import checkpoint as checkpoints
+from fewstep.runs import create_run, load, open_run, train_run
 from fewstep.runs.train import silent
 from fewstep.tasks import batch
 from fewstep.training import first_state

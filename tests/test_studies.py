@@ -11,11 +11,14 @@ from helpers import DATA, needs_omniglot, output
 import fewstep
 from fewstep import FewstepError, data
 from fewstep.data import make_set
+from fewstep.experiments import build
+from fewstep.models import evaluate_model, evaluate_places
 from fewstep.networks import mlp
+from fewstep.problems import Plan
 from fewstep.reproduce import STUDIES, Results
 from fewstep.reproduce._folder import row_command
 from fewstep.reproduce._measurement import Measurement, Score
-from fewstep.runs import create_run, evaluate_places, evaluate_run, load, train_run
+from fewstep.runs import create_run, load, train_run
 
 FULL = ("more-steps", "depth", "random-start", "out-of-range")
 BOX = np.full((12, 12, 1), 255, np.uint8)
@@ -110,7 +113,7 @@ def test_a_row_tells_the_steps_that_make_it_again():
 def test_the_cells_can_be_built(name):
     study = STUDIES[name]
     for cell in study.cells(study.full):
-        assert fewstep.experiments.build.build(cell.plan.experiment).learner
+        assert build(cell.plan.experiment).learner
 
 
 def test_the_networks_of_all_depths_but_one_are_of_one_size():
@@ -158,11 +161,11 @@ def test_several_places_are_judged_as_each_alone(tmp_path):
     run = create_run(tmp_path / "run", fewstep.Experiment("maml", "sinusoid", steps=2, hidden=(4,), shots=3))
     train_run(run)
     places = {"high": {"amplitude": (5.0, 10.0)}, "own": {}, "late": {"phase": (3.0, 6.0)}}
-    size = {"shots": (3,), "steps": (0, 1), "n_tasks": 5}
-    judged = evaluate_places(load(run.path), places, **size)
+    plan, model = Plan((3,), n_tasks=5), load(run.path)
+    scores = evaluate_places(model, places, plan, steps=(0, 1))
     for name, changes in places.items():
-        assert judged[name] == evaluate_run(load(run.path), **size, changes=changes)
-    assert judged["high"][0]["mean"] > judged["own"][0]["mean"]
+        assert scores[name] == evaluate_model(model, plan, steps=(0, 1), changes=changes)
+    assert scores["high"][0].mean > scores["own"][0].mean
 
 
 def test_a_network_is_told_its_curve():

@@ -29,7 +29,7 @@ def table(tmp_path_factory):
 def test_a_run_answers_as_the_baseline_does(method, name, table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 12)
     words = ("--task", "who", "--x", "x", "--y", "y", "--shots", 3, "--steps", 12, "--seeds", 1, "--validation-tasks",
-             2, "--no-report", "--run", tmp_path / "run")  # fmt: skip
+             2, "--keep", "last", "--patience", 0, "--no-report", "--run", tmp_path / "run")  # fmt: skip
     assert output(capsys, "train", method, f"table:{table}", *words)[0] == 0
     model = load(tmp_path / "run")
     (baseline,) = compare(model.problem.details.read(), (3,), names=[name])

@@ -461,8 +461,9 @@ class TestCommands:
         (run / "ask.csv").write_text("age,sex\n2,girl\n")
         assert "has rows of 2 tasks (a, b), and" in output(capsys, *words)[2]
         (run / "ask.csv").write_text("who,age,sex\nc,2,girl\n")
-        assert "Line 2 of" in (said := output(capsys, *words)[2])
-        assert "asks about 'c' in the column 'who'" in said
+        said = output(capsys, *words)[2]
+        assert "Row 1 of" in said
+        assert "ask.csv is of the task 'c', and" in said
 
     def test_adapt_writes_nothing_over_its_input(self, run, capsys):
         (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n")
@@ -534,17 +535,19 @@ class TestCommands:
         assert "1 of the 2 test tasks have fewer than 5 rows" in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
 
-    def test_an_exported_one_reads_tables_as_adapt_does(self, run, tmp_path, capsys):
+    def test_an_exported_one_answers_as_adapt_does(self, run, tmp_path, capsys):
         (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n115,girl,5\n")
-        (run / "ask.csv").write_text("age,sex\n2,girl\n4,girl\n")
+        (run / "ask.csv").write_text("age,sex\n2,girl\n4,girl\n40,boy\n")  # the last lies far outside
         words = ("adapt", run / "run", "--support", run / "new.csv", "--query", run / "ask.csv", "--json")
-        expected = json.loads(output(capsys, *words)[1])["prediction"]
         assert output(capsys, "export", run / "run", "--out", tmp_path / "e", "--no-score")[0] == 0
         rows = [{"size": 101, "sex": "girl", "age": 1}, {"size": 108, "sex": "girl", "age": 3},
                 {"size": 115, "sex": "girl", "age": 5}]  # fmt: skip
-        asked = [{"age": 2, "sex": "girl"}, {"age": 4, "sex": "girl"}]
+        asked = [{"age": 2, "sex": "girl"}, {"age": 4, "sex": "girl"}, {"age": 40, "sex": "boy"}]
         made, _ = used(tmp_path / "e", rows, asked)
-        np.testing.assert_allclose(made, expected, rtol=1e-4)
+        expected = json.loads(output(capsys, *words)[1])
+        for name in ("prediction", "low", "high"):
+            np.testing.assert_allclose([row[name] for row in made], expected[name], rtol=1e-4)
+        assert "low" in (tmp_path / "e" / "README.md").read_text()
         for wrong, said in (({"age": 2, "sex": "cat"}, "Known: boy, girl"), ({"age": None, "sex": "boy"}, "Fill it")):
             with pytest.raises(subprocess.CalledProcessError) as failed:
                 used(tmp_path / "e", rows, [wrong])

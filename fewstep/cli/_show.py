@@ -5,9 +5,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,12 +18,12 @@ from fewstep.machine.meter import time_left
 from fewstep.problems import ScoreRow
 
 _SECONDS = 2.0
-_NAMES = (
+NAMES = {
     *option_names(), "n_tasks", "drop", "overwrite", "out", "format", "resume", "only", "folds", "bins", "examples",
     "images",
-)  # fmt: skip
+}  # and the options of a user's own code  # fmt: skip
 _QUOTES = "'\""
-_ARGUMENT = re.compile(rf"`({'|'.join(_NAMES)})(?:=([^`]*))?`")
+_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _WIDE = 1000  # columns
 _STATISTICS = {
     "transductive": "of the query (transductive)", "support": "of the support",
@@ -47,6 +46,8 @@ def flags(message: str) -> str:
 
     def spelled(found: re.Match[str]) -> str:
         name, value = found.groups()
+        if name not in NAMES:
+            return found.group()
         return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
 
     return _ARGUMENT.sub(spelled, message).replace("`fewstep.data.look_in(FOLDER)`", "--data-dir FOLDER")
@@ -74,12 +75,12 @@ def _amount(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def as_json(result: Any) -> None:
+def as_json(result: object) -> None:
     """A result for machines."""
     print(json.dumps(finite(result), indent=2, allow_nan=False))
 
 
-def table(head: list[str], rows: list[list[Any]]) -> None:
+def table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
     """A result for people."""
     made = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
@@ -100,7 +101,7 @@ def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
     rows = [(name, row) for name, some in scores.items() for row in some]
     has = lambda field: any(getattr(row, field) is not None for _, row in rows)
-    columns: dict[str, Callable[[str, ScoreRow], Any]] = {
+    columns: dict[str, Callable[[str, ScoreRow], object]] = {
         **({"model": lambda name, row: name} if len(scores) > 1 else {}),
         **({"ways": lambda name, row: row.ways} if has("ways") else {}),
         "shots": lambda name, row: row.shots,

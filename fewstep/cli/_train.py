@@ -14,16 +14,17 @@ import tyro
 from fewstep import rules
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.cli._arguments import NO_HINT, arguments, given_in
+from fewstep.cli._arguments import EVERY, NO_HINT, arguments, given_in
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
-from fewstep.experiments import ALIASES, Experiment, OptionPlan, flag, make_problem, plan_of
+from fewstep.experiments import ALIASES, Experiment, OptionPlan, every_option, flag, make_problem, plan_of
+from fewstep.files import JSON
 from fewstep.inspection import layer_lines
 from fewstep.learners import LEARNERS
 from fewstep.machine import distributed
 from fewstep.machine.cluster import find_place
-from fewstep.problems import KINDS, is_own, kind_of
+from fewstep.problems import KINDS, Value, is_own, kind_of
 from fewstep.reports import scores, write_report
 from fewstep.runs import Outcome, Run, calibrate_run, create_run, load, planned, train_run
 
@@ -33,6 +34,7 @@ _METHODS = (
 )
 _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
 _TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
+_NAMED = ("--network", "--loss", "--outer", "--run")  # options whose values look like a METHOD or TASKS
 _DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value")  # other options' defaults
 
 
@@ -88,7 +90,9 @@ class Train:
 def train_command(words: Sequence[str]) -> type:
     """The command for the words behind `fewstep train`, with the options that apply to its METHOD and TASKS."""
     method, tasks = _positionals(words)
+    _check_target(words)
     plan = None if method is None or tasks is None else plan_of(method, tasks, _deciding(words))
+    _show.NAMES.update(field.name for _, field in (plan.fields() if plan is not None else ()))
     fields: list[Any] = [
         ("method", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="METHOD", help=_METHODS)]),
         ("tasks", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=_TASKS)]),
@@ -96,14 +100,30 @@ def train_command(words: Sequence[str]) -> type:
     for title, group in plan.groups.items() if plan is not None else ():
         own = arguments(group, plan.defaults if plan is not None else {})
         fields.append((title, own, dataclasses.field(default_factory=own)))
+    if EVERY in words:
+        every = arguments(every_option(), {})
+        fields.append(("options", every, dataclasses.field(default_factory=every)))
     fields.append(("run_settings", Settings, dataclasses.field(default_factory=Settings)))
 
     def call(self: Any) -> int:
-        return _Training(_experiment(self, plan, words), self.run_settings).run()
+        has_steps = bool(given_in(words, ("steps",)))
+        return _Training(self.experiment, self.run_settings, has_steps=has_steps).run()
 
-    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace={"__call__": call})
+    parts = {"__call__": call, "experiment": property(lambda self: _experiment(self, plan, words))}
+    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace=parts)
     command.__doc__ = Train.__doc__
     return command
+
+
+def _check_target(words: Sequence[str]) -> None:
+    """Raises when `--y` names several columns: the parser would only call the second one unrecognized."""
+    at = list(words).index("--y") + 1 if "--y" in words else len(words)
+    named = list(itertools.takewhile(lambda word: not word.startswith("-"), words[at:]))
+    if len(named) > 1 and any(word.startswith("table:") for word in words[:at]):  # else METHOD or TASKS may follow
+        raise FewstepError(
+            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
+            f"for each, the first with --y {named[0]}."
+        )
 
 
 def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> Experiment:
@@ -118,16 +138,19 @@ def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> 
 
 
 def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """METHOD and TASKS among the words: first of all, or two beside each other that can be nothing else."""
+    """METHOD and TASKS among the words: first of all, or those that can be nothing else, with options between them."""
     plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     if len(plain) >= 2:
         return plain[0], plain[1]
-    for method, tasks in itertools.pairwise(words):
-        if _is_method(method) and _is_tasks(tasks):
-            return method, tasks
-    if len(plain) == 1 and not {"-h", "--help"} & set(words):
-        raise FewstepError(f"fewstep train {plain[0]} needs TASKS behind METHOD: {_TASKS}")
-    if not plain and not {"-h", "--help"} & set(words):
+    pairs = itertools.pairwise(("", *words))
+    free = [word for before, word in pairs if not word.startswith("-") and before.replace("_", "-") not in _NAMED]
+    method = plain[0] if plain else next(filter(_is_method, free), None)
+    tasks = next((word for word in free if word != method and _is_tasks(word)), None)
+    if method is not None and tasks is not None:
+        return method, tasks
+    if not {"-h", "--help"} & set(words):
+        if method is not None:
+            raise FewstepError(f"fewstep train {method} needs TASKS behind METHOD: {_TASKS}")
         raise FewstepError("fewstep train needs METHOD and TASKS, such as: fewstep train mtnet sinusoid --steps 2000")
     return None, None
 
@@ -144,9 +167,9 @@ def _is_tasks(word: str) -> bool:
         return False
 
 
-def _deciding(words: Sequence[str]) -> dict[str, Any]:
+def _deciding(words: Sequence[str]) -> dict[str, Value]:
     """The options that other options, or their defaults, depend on."""
-    given: dict[str, Any] = {}
+    given: dict[str, Value] = {}
     for name in _DECIDING:
         for number, word in enumerate(words):
             option, _, value = word.partition("=")
@@ -156,7 +179,7 @@ def _deciding(words: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Value:
     try:
         return json.loads(text)
     except ValueError:
@@ -166,8 +189,8 @@ def _value(text: str) -> Any:
 class _Training:
     """A training from the command line."""
 
-    def __init__(self, experiment: Experiment, settings: Settings):
-        self.experiment, self.settings = experiment, settings
+    def __init__(self, experiment: Experiment, settings: Settings, *, has_steps: bool):
+        self.experiment, self.settings, self.has_steps = experiment, settings, has_steps
 
     def run(self) -> int:
         """Trains and reports; the exit code."""
@@ -190,13 +213,13 @@ class _Training:
             return run, train_run(run, progress, save_seconds=settings.save_every)
 
     def _usual_path(self) -> Path:
-        names = [Path(text.rpartition("/")[2].rpartition(":")[2] if not is_own(text) else text).name for text in (
-            self.experiment.method, self.experiment.tasks.rstrip("/"))]  # fmt: skip
-        return Path("runs") / f"{'-'.join(name.replace(':', '-') for name in names)}-{self.experiment.seed}"
+        experiment = self.experiment
+        name = experiment.public_tasks if is_own(experiment.tasks) else experiment.public_tasks.rpartition(":")[2]
+        return Path("runs") / f"{experiment.public_method}-{name}-{experiment.seed}".replace(":", "-")
 
     def _plan(self, path: Path, seconds: float) -> Experiment:
         """The experiment with as many steps as fit into the time on this machine."""
-        if "steps" in self.experiment.differing():
+        if self.has_steps:
             raise FewstepError("--budget and --steps are both given. Keep one.")
         if distributed.several():
             raise FewstepError("--budget does not apply to several processes. Give --steps instead.")
@@ -211,13 +234,14 @@ class _Training:
             _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to resume.")
             return 130
         calibrate_run(run, _show.say)
-        result: dict[str, Any] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
+        result: dict[str, JSON] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
         if self.settings.report:
-            models = {method: load(run.path)}
+            name = self.experiment.public_method
+            models = {name: load(run.path)}
             rows = scores(models, say=_show.say)
             _show.say("Drawing the report.")
             path = write_report(run.path / "report.html", models, rows)
-            result |= {"rows": [row.to_json() for row in rows[method]], "report": str(path)}
+            result |= {"rows": [row.to_json() for row in rows[name]], "report": str(path)}
         if self.settings.json:
             _show.as_json(result)
             return 0

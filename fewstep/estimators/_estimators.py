@@ -4,7 +4,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
@@ -14,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
+from fewstep.estimators._input import TableLike
 from fewstep.experiments import Experiment, plan_of
-from fewstep.models import Adaptation, adapt
-from fewstep.problems import IN_MEMORY
+from fewstep.models import Adaptation, adapt, fit_table
+from fewstep.problems import IN_MEMORY, Value
 from fewstep.tables import (
     Cells,
     Column,
@@ -42,16 +42,16 @@ class FewShotEstimator(BaseEstimator, ABC):
         inner_steps: int = 5,
         inner_lr: float | None = None,
         hidden: tuple[int, ...] = (64, 64),
-        network: Callable[..., Any] | None = None,
+        network: Callable[..., object] | None = None,
         seeds: int = 3,
-        steps: int = 3000,
-        meta_batch: int = 8,
+        steps: int | None = None,
+        meta_batch: int | None = None,
         outer_lr: float | None = None,
-        validation: float | Sequence[Any] = 0.15,
+        validation: float | Sequence[object] = 0.15,
         patience: int | None = 8,
         missing: str = "refuse",
         outliers: str = "drop",
-        random_state: Any = None,
+        random_state: TableLike = None,
         verbose: bool = False,
     ):
         self.method = method
@@ -71,7 +71,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, tasks: Any = None) -> "FewShotEstimator":
+    def fit(self, X: TableLike, y: TableLike, tasks: TableLike = None) -> "FewShotEstimator":
         """Learns from many tasks how to learn one.
 
         **Arguments:** `X` a frame or an array, one row an example; `y` its target; `tasks` the name of the task that
@@ -93,7 +93,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         table = Table(schema, {}, parts)
         self.model_, self.history_, self.coverage_ = fit_table(experiment, table, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
-        self.n_iter_ = self.history_[-1][0] if self.history_ else self.steps
+        self.n_iter_ = self.model_.step
         held = parts["validation"].names if self.model_.calibration is not None else ()
         self.held_out_tasks_ = _input.as_given(tasks, names, held)
         known = parts["train"] if self.n_tasks_ == 1 else None
@@ -105,7 +105,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         return _save.write(self, Path(path))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """What is said of a task before any of its rows is known; if there was one task in `fit`, of that one."""
         return self._decode(self._start(), X)
 
@@ -121,13 +121,13 @@ class FewShotEstimator(BaseEstimator, ABC):
     def _columns(self) -> Schema:
         return self.model_.problem.details.schema
 
-    def _mean(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _mean(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         x, _ = _input.rows_of(self._columns, _input.frame_of(self, X, reset=False))
         return adapted.answer(x).mean
 
     def _watch(self, step: int, score: float) -> None:
         if self.verbose:
-            print(f"step {step} of {self.steps}: {score:.4g} on the validation tasks", flush=True)
+            print(f"step {step}: {score:.4g} on the validation tasks", flush=True)
 
     def _treated(self, frame: Frame, target: np.ndarray, training: np.ndarray) -> Treated:
         """The table with its target as the last column and its outliers treated, with a warning."""
@@ -150,20 +150,19 @@ class FewShotEstimator(BaseEstimator, ABC):
 
     def _experiment(self, schema: Schema, shots: int, seed: int) -> Experiment:
         """The experiment that `fewstep train` would make of the same table."""
-        options: dict[str, Any] = {
-            "seed": seed, "seeds": self.seeds, "steps": self.steps, "meta_batch": self.meta_batch, "shots": shots,
-            "patience": self.patience or 0, "schema": schema.to_dict(), "missing": self.missing,
-            "inner_steps": self.inner_steps,
+        options: dict[str, Value] = {
+            "seed": seed, "seeds": self.seeds, "shots": shots, "patience": self.patience or 0,
+            "schema": schema.to_dict(), "missing": self.missing, "inner_steps": self.inner_steps,
         }  # fmt: skip
         options |= {} if self.network else {"hidden": tuple(self.hidden)}
-        for name in ("inner_lr", "outer_lr"):
+        for name in ("steps", "meta_batch", "inner_lr", "outer_lr"):
             if getattr(self, name) is not None:
                 options[name] = getattr(self, name)
         applies = {field.name for _, field in plan_of(self.method, IN_MEMORY, options).fields()}
         return Experiment(self.method, IN_MEMORY, **{k: v for k, v in options.items() if k in applies})
 
     @abstractmethod
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         """The target's cells."""
 
     @abstractmethod
@@ -171,21 +170,25 @@ class FewShotEstimator(BaseEstimator, ABC):
         """The target's column."""
 
     @abstractmethod
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         """What is predicted, in the user's unit or classes."""
 
 
 class FewShotRegressor(RegressorMixin, FewShotEstimator):
     """Learns how to learn a number from a few rows.
 
-    **Arguments:** `method` any of fewstep's rules, chains and learners that predict numbers; `shots` the rows a task is
-    learned from in training; the inner steps and their size; the `hidden` layers of the perceptron, or a `network` of
-    yours as `make(x, outputs)`; `seeds` trained together, which answer together; outer `steps` at most, `patience`
-    validations without gain end them sooner; their size `outer_lr`, by default the method's own; `validation` the share
-    of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean"); `outliers`
-    says what to do about values that cannot be measurements, such as 9999 for a missing one: "drop" leaves their rows
-    out, "clip" takes the nearest other value, both with a warning, and "keep" does nothing; `verbose` reports each
-    validation.
+    With the same options it is the model that `fewstep train METHOD table:FILE` makes of the same tasks, up to rounding
+    where the command spreads a large training over devices; the defaults are the same too.
+
+    **Arguments:** `method` any of fewstep's rules, chains and learners that predict numbers; the default `mtnet+rates`
+    is what we recommend for tables; `shots` the rows a task is learned from in training; the inner steps and their
+    size; the `hidden` layers of the perceptron, or a `network` of yours as `make(x, outputs)`; `seeds` trained
+    together, which answer together; outer `steps` at most (3000 for most methods), `patience` validations without gain
+    end them sooner; `meta_batch` tasks per step, and its size `outer_lr`: by default the method's own; `validation` the
+    share of tasks held out, or the names of these tasks; `missing` refuses empty cells or takes the mean ("mean");
+    `outliers` says what to do about values that cannot be measurements, such as 9999 for a missing one: "drop" leaves
+    their rows out, "clip" takes the nearest other value, both with a warning, and "keep" does nothing; `verbose`
+    reports each validation.
 
     Example::
 
@@ -194,24 +197,24 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
         this_child.predict(X_asked)
     """
 
-    def adapt(self, X: Any, y: Any) -> AdaptedRegressor:
+    def adapt(self, X: TableLike, y: TableLike) -> AdaptedRegressor:
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedRegressor(self).fit(X, y)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
         """R². With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what few-shot
         learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotRegressor, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
 
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column.learn(name, Cells("number", whole.columns[name]), training)
 
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         return self._columns.target.decode(self._mean(adapted, X)[:, 0])
 
 
@@ -224,23 +227,23 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         model.adapt(X_new, y_new).predict_proba(X_asked)
     """
 
-    def adapt(self, X: Any, y: Any) -> AdaptedClassifier:
+    def adapt(self, X: TableLike, y: TableLike) -> AdaptedClassifier:
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedClassifier(self).fit(X, y)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
         """The accuracy. With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what
         few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotClassifier, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """The probability of each class, before any row of the task is known."""
         check_is_fitted(self)
         return self._mean(self._start(), X)
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         y = _input.labels_of(y, rows)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -254,5 +257,5 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column(name, "category", categories=tuple(map(str, range(len(self.classes_)))))
 
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         return self.classes_[self._mean(adapted, X).argmax(1)]

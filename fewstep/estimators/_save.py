@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
 from fewstep.models import load_model, save_model
 
+_KIND = "few-shot estimator"
 _CLASSES = ("FewShotClassifier", "FewShotRegressor")
 _FACTS = ("n_tasks_", "n_iter_", "n_features_in_", "coverage_", "held_out_tasks_")
 
@@ -31,12 +33,12 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
     }  # fmt: skip
     if not isinstance(about["parameters"]["validation"], float):
         about["parameters"]["validation"] = _plain(tuple(about["parameters"]["validation"]))
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     if estimator._known is not None:
         arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
     if learned is not None:
         arrays |= {"task_x": learned._rows[0], "task_y": learned._rows[1]}
-    return save_model(path, estimator.model_, about=about, arrays=arrays)
+    return save_model(path, estimator.model_, kind=_KIND, about=about, arrays=arrays)
 
 
 def load(path: Path | str) -> Any:
@@ -44,9 +46,9 @@ def load(path: Path | str) -> Any:
     from fewstep.estimators import _estimators
     from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 
-    model, about, arrays = load_model(Path(path))
-    if about.get("class") not in _CLASSES:
-        raise FewstepError(f"{path} holds a {about.get('class', 'model')!r}. Known: {', '.join(_CLASSES)}.")
+    model, about, arrays = load_model(Path(path), kind=_KIND)
+    if about["class"] not in _CLASSES:
+        raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
     parameters = about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}
     estimator = getattr(_estimators, about["class"])(**parameters)
     estimator.model_ = model
@@ -65,13 +67,13 @@ def load(path: Path | str) -> Any:
     return learned.of_rows(arrays["task_x"], arrays["task_y"], about["task"]["distance"])
 
 
-def _listed(classes: np.ndarray) -> list[Any]:
+def _listed(classes: np.ndarray) -> list[JSON]:
     if not all(isinstance(label, str | int | float) for label in classes.tolist()):
         raise FewstepError(f"Labels such as {classes[0]!r} cannot be saved. Fit with numbers or strings.")
     return classes.tolist()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JSON:
     """A value as JSON has it; what it has not, such as a date that names a task, as text."""
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]

@@ -9,6 +9,7 @@ from fewstep.experiments.build import plans_for_its_steps as plans_for_its_steps
 from fewstep.experiments.experiment import VERSION as VERSION
 from fewstep.experiments.experiment import Experiment as Experiment
 from fewstep.experiments.experiment import OptionPlan as OptionPlan
+from fewstep.experiments.experiment import every_option as every_option
 from fewstep.experiments.experiment import flag as flag
 from fewstep.experiments.experiment import option_names as option_names
 from fewstep.experiments.experiment import plan_of as plan_of

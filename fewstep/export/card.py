@@ -11,7 +11,7 @@ def card(model: Model, scores: list[ScoreRow], about: dict[str, JSON], names: li
     """The card as Markdown."""
     experiment = model.experiment
     parts = [
-        f"# {experiment.method} on {experiment.public_tasks}",
+        f"# {experiment.public_method} on {experiment.public_tasks}",
         "A model that learns a new task from a few examples, meta-trained with fewstep "
         f"{about['fewstep']} (commit {commit() or 'unknown'}).",
         "## Trained on", *_trained_on(model), "## How", *_how(model), "## How well", *_how_well(scores),
@@ -31,7 +31,7 @@ def _how(model: Model) -> list[str]:
     experiment = model.experiment
     options = [f"`{f'{flag(name)} {_words(value)}'.strip()}`" for name, value in experiment.differing().items()]
     seeds = f"{len(model.finite)} seeds, whose answers are averaged" if len(model.finite) > 1 else "one seed"
-    text = f"{experiment.method}, {model.step:,} outer steps, {model.steps} inner steps, {seeds}."
+    text = f"{experiment.public_method}, {model.step:,} outer steps, {model.steps} inner steps, {seeds}."
     return [text + (f" Other than by default: {', '.join(options)}." if options else "")]
 
 

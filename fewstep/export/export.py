@@ -50,7 +50,7 @@ def _describe(model: Model, form: Format, support: int) -> dict[str, JSON]:
     calibration = None if model.calibration is None else model.calibration.to_dict()
     return {
         "format": form, "fewstep": importlib.metadata.version("fewstep"), "jax": jax.__version__,
-        "method": experiment.method, "tasks": experiment.public_tasks, "inner_steps": model.steps,
+        "method": experiment.public_method, "tasks": experiment.public_tasks, "inner_steps": model.steps,
         "seeds": len(model.finite), "x": list(problem.x), "outputs": problem.outputs, "classes": problem.classes,
         "support_rows": max(support, experiment.shots * (problem.ways or 1)), "query_rows": _QUERY,
         "schema": model.kind.describe(problem).get("schema"), "calibration": calibration,

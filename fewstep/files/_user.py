@@ -11,21 +11,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from fewstep._errors import FewstepError, unknown
 
+_HINT = "Write it, or give another name."
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
 def function_of(kind: str, text: str, signature: str, known: Mapping[str, object] = MappingProxyType({})) -> Callable:
     """The function of a name: see `find_object`."""
-    function = find_object(kind, text, known)
+    path, _, name = text.rpartition(":")
+    function = find_object(kind, text, known, f"Write one: def {name}{signature}: ...")
     if not callable(function):
-        path, _, name = text.rpartition(":")
         kind = type(function).__name__
         raise FewstepError(f"{name} in {path} is a {kind}. Write a function: def {name}{signature}: ...")
     return function
 
 
-def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxyType({})) -> Any:
+def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxyType({}), hint: str = _HINT) -> Any:
     """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME.
 
     The group of the entry points is `fewstep.` and the kind in the plural: `fewstep.rules`, `fewstep.losses`.
@@ -33,11 +34,11 @@ def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxy
     if text in known:
         return known[text]
     entries = {entry.name: entry for entry in entry_points(group=f"fewstep.{kind.removesuffix('s')}s")}
-    return entries[text].load() if text in entries else object_of(kind, text, (*known, *entries))
+    return entries[text].load() if text in entries else object_of(kind, text, (*known, *entries), hint)
 
 
-def object_of(kind: str, text: str, known: Iterable[str] = ()) -> Any:
-    """What `path/to/file.py:name` names, function or value."""
+def object_of(kind: str, text: str, known: Iterable[str] = (), hint: str = _HINT) -> Any:
+    """What `path/to/file.py:name` names, function or value; `hint` says what to do if the file has no such name."""
     path, _, name = text.rpartition(":")
     if not path.endswith(".py") or not name.isidentifier():
         raise unknown(kind, text, (*known, "your.py:function"))
@@ -46,7 +47,7 @@ def object_of(kind: str, text: str, known: Iterable[str] = ()) -> Any:
     file = Path(path).resolve()
     module = _module(file, file.stat().st_mtime_ns)
     if not hasattr(module, name):
-        raise FewstepError(f"{path} has no function {name}. Write one, or give another name: {path}:NAME.")
+        raise FewstepError(f"{path} has no {name}. {hint}")
     return getattr(module, name)
 
 

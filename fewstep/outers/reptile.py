@@ -55,7 +55,7 @@ def reptile(
     return outer
 
 
-def refuse_without_signal(meta: Meta, fast: dict[str, Any]) -> None:
+def refuse_without_signal(meta: Meta, fast: Any) -> None:
     """Raises when Reptile would leave some of the meta-parameters as they are for ever."""
     idle = [name for name in meta if name != "weights"]
     fixed = len(flatten(meta.get("weights", {})).keys() - flatten(fast).keys())

@@ -119,6 +119,6 @@ def _settings(models: dict[str, Model]) -> Markup:
     body = []
     for name, model in models.items():
         experiment = model.experiment
-        settings = {"method": experiment.method, "tasks": experiment.public_tasks, **experiment.differing()}
+        settings = {"method": experiment.public_method, "tasks": experiment.public_tasks, **experiment.differing()}
         body.append([name, model.step, ", ".join(f"{key}={value}" for key, value in settings.items())])
     return table(["", "steps", "settings other than the defaults"], body)

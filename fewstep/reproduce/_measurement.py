@@ -115,7 +115,7 @@ def read_measurement(stored: Mapping[str, Any]) -> Measurement:
     for key in kinds.keys() & found.keys():
         found[key] = [read_record(kinds[key], entry) for entry in found[key]]
     places = found.get("elsewhere", {}).items()
-    found["elsewhere"] = {place: scores_of(scores) for place, scores in places}
+    found["elsewhere"] = {place: [read_record(Score, score) for score in scores] for place, scores in places}
     found["times"] = [(int(step), float(seconds)) for step, seconds in found.get("times", [])]
     return read_record(Measurement, found)
 

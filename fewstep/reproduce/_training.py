@@ -1,5 +1,6 @@
 """Trains and evaluates cells, each once: what is finished is found again, what was stopped is resumed."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,7 @@ def fit(cell: Cell[Training], path: Path, options: TrainingOptions, say: Callabl
 
 def _check_same(path: Path, there: Experiment, here: Experiment) -> None:
     """A row must have been trained as the study would train it now, or its command would not make it again."""
-    if differ := differences(dataclasses.asdict(there), dataclasses.asdict(here)):
+    if differ := differences(there.settings(), here.settings()):
         raise FewstepError(
             f"{path} was trained otherwise than this study does: {', '.join(differ)}. Nothing was changed. Move that "
             "folder away, or choose another `out`."

@@ -18,7 +18,7 @@ ELSEWHERE = (
     ("phase pi to 2 pi", {"phase": (math.pi, 2 * math.pi)}),
 )
 _TASKS: dict[str, Any] = {
-    "frequency": (1.0, 1.0), "shots": 5, "queries": 10, "hidden": (100, 100), "bias_inputs": 10, "start": "he",
+    "frequency": (1.0, 1.0), "shots": 5, "queries": 10, "hidden": (100, 100), "bias_inputs": 10, "init": "he",
 }  # fmt: skip
 _INNER_LR = 0.001
 

@@ -17,7 +17,7 @@ GRADIENT = {"MAML": "maml", "MT-net": "mtnet"}
 READING = {"SNAIL": "snail", "MetaNet": "metanet", "LSTM": "recurrent"}
 _SINE: dict[str, Any] = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
 _OF_RULES: dict[str, Any] = {
-    "hidden": (100, 100), "bias_inputs": 10, "start": "he", "inner_steps": 5, "inner_lr": 0.001,
+    "hidden": (100, 100), "bias_inputs": 10, "init": "he", "inner_steps": 5, "inner_lr": 0.001,
 }  # fmt: skip
 AMPLITUDES = tuple((low, low + 1.0) for low in (5.0, 6.0, 7.0, 8.0, 9.0))
 PHASES = tuple((math.pi * (1 + n / 5), math.pi * (1 + (n + 1) / 5)) for n in range(5))
@@ -57,7 +57,7 @@ def _characters(options: ImageOptions) -> list[Cell[Training]]:
         experiment = known.get(f"{method}-5way-1shot") or image_experiment(
             options, method, "omniglot", ways=5, shots=1, queries=1, meta_batch=16, split="maml", outer_lr=0.001
         )
-        steps = (3,) if experiment.inner_lr else (0,)
+        steps = (3,) if experiment.has("inner_lr") else (0,)
         plan = Training(experiment, steps, elsewhere=_CHARACTERS, images=ImageTest(((5, 1, 1),), steps))
         made.append(Cell(f"omniglot-{method}", label, {"tasks": "characters"}, plan))
     return made
