@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from fewstep.serve.task import Adaptation
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it decodes into
 _DRAW_SIZE = 1 << 20  # to draw a task takes at first as long as to read so many bytes of images, since it compiles
 T = TypeVar("T")
+Request = TypeVar("Request", bound=msgspec.Struct)
 _ADAPT = msgspec.json.Decoder(schema.AdaptRequest)
 _PREDICT = msgspec.json.Decoder(schema.PredictRequest)
 _TASK = msgspec.json.Decoder(schema.TaskRequest)
@@ -73,8 +74,8 @@ class Endpoints:
         return adaptation
 
     async def _parse(
-        self, client: str, model: ServedModel, parse: Callable[[ServedModel, Any], T],
-        decoder: msgspec.json.Decoder[Any], body: bytes,
+        self, client: str, model: ServedModel, parse: Callable[[ServedModel, Request], T],
+        decoder: msgspec.json.Decoder[Request], body: bytes,
     ) -> T:  # fmt: skip
         """Parses rows of numbers at once. Images are parsed on a worker thread, since that takes a while, and a few at
         a time: decompressed they are many times as large as the body."""

@@ -27,7 +27,7 @@ def learn(served: ServedModel, key: LearnKey, program: Program, tasks: Sequence[
             end = len(task.support.x)
             x[n, :end], y[n, :end], weight[n, :end] = task.support.x, task.support.y, 1.0
             steps[n], pace[n], seed[n], samples[n] = task.settings
-    rows, info = program.call(served.model.stacked, x, y, weight, Settings(steps, pace, seed, samples))
+    rows, info = program.call(served.model.stacked, x, y, weight, steps, pace, seed, samples)
     rows, finite = np.asarray(rows), np.asarray(info.finite).tolist()
     before, after = np.asarray(info.loss_before).tolist(), np.asarray(info.loss_after).tolist()
     moved, units = (np.asarray(info.moved), np.asarray(info.units)) if key.detail else (None, None)

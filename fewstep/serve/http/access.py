@@ -10,8 +10,10 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Literal
 
+from starlette.types import Scope
+
 from fewstep.serve.errors import Headers, Refusal
-from fewstep.serve.http.asgi import Scope, header
+from fewstep.serve.http.asgi import header
 
 Public = Literal["metrics", "docs"]
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

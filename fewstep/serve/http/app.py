@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
 
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.scheduler import Scheduler
@@ -20,7 +21,6 @@ from fewstep.serve.endpoints import Endpoints
 from fewstep.serve.errors import Refusal, overloaded, slow_body, too_late, unavailable
 from fewstep.serve.http import asgi
 from fewstep.serve.http.access import Access, Public
-from fewstep.serve.http.asgi import Receive, Scope, Send
 from fewstep.serve.http.clients import Connections, client_of
 from fewstep.serve.http.logging import Log
 from fewstep.serve.http.metrics import Metrics, resident_bytes

@@ -4,11 +4,12 @@ The parser (httptools) buffers everything until a header, a line or a trailer en
 is fed only so many bytes without an end of something.
 """
 
+import asyncio
 import http
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from fewstep.serve.errors import Refusal
 from fewstep.serve.http.asgi import error_body
@@ -28,14 +29,11 @@ class _Closing(Exception):
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, bounded: in bytes without an end, in requests one behind the other, and in number."""
 
-    def __init__(self, config: Any, *args: Any, **kwargs: Any):
-        super().__init__(config, *args, **kwargs)
-        self._service: Service = config.app
-        self._name, self._room, self.url = "", _HEAD, b""
-        self._unanswered: deque[Any] = deque()
-
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, or refuses it where its client has too many."""
+        self._service: Service = self.config.app  # type: ignore[assignment]
+        self._room, self.url = _HEAD, b""
+        self._unanswered: deque[RequestResponseCycle] = deque()
         super().connection_made(transport)
         self._name = client_of(self.client)
         refusal = self._service.connections.enter(self._name)

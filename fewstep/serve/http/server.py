@@ -8,11 +8,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from fewstep._errors import FewstepError
 from fewstep.serve.http.access import is_loopback
@@ -24,13 +24,16 @@ _HEAD = 30.0  # seconds for the head of a request to arrive, and without one unt
 _SWITCH = 0.001  # seconds: the thread that computes and the one that reads requests take turns this often
 
 
+_Busy = tuple[RequestResponseCycle | None, bool]  # the last request of a connection, and whether it is being answered
+
+
 class _Server(uvicorn.Server):
     """uvicorn, which ends with exit code 0 when it is asked to end, and closes connections on which nothing comes."""
 
     def __init__(self, service: Service, grace: float):
         super().__init__(config(service, grace))
         self._service = service
-        self._idle: dict[Any, tuple[Any, float]] = {}  # by connection: its last request, whether answered; since when
+        self._idle: dict[Connection, tuple[_Busy, float]] = {}  # by connection, since when it is so
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -46,8 +49,7 @@ class _Server(uvicorn.Server):
 
     def _close_idle(self, now: float) -> None:
         before, self._idle = self._idle, {}
-        connections: list[Any] = list(self.server_state.connections)
-        for connection in connections:
+        for connection in [each for each in self.server_state.connections if isinstance(each, Connection)]:
             last, transport = connection.cycle, connection.transport
             busy = last is not None and not last.response_complete
             state, since = before.get(connection, (None, now))
@@ -164,7 +166,7 @@ def _stop(server: uvicorn.Server, service: Service) -> None:
     service.stopping = server.should_exit = True
 
 
-def _loop() -> Any:
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
