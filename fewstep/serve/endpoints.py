@@ -39,24 +39,24 @@ class Endpoints:
 
     async def adapt(self, client: str, model: ServedModel, body: bytes) -> bytes:
         """Learns a task and keeps the adapted parameters."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         task = await self._parse(client, model, parse_task, _ADAPT, body)
         adaptation = await self._scheduler.learn(client, model, task)
         name = self._adapters.add(model.name, adaptation)
         response = schema.AdaptResponse(
-            name, self._seconds, adaptation.after, _milliseconds(began), _loss_before(model, adaptation),
+            name, self._seconds, adaptation.after, _milliseconds(start), _loss_before(model, adaptation),
             list(adaptation.classes) or None, _detail(model, adaptation), list(adaptation.notes) or None,
         )  # fmt: skip
         return encode(response)
 
     async def predict(self, client: str, model: ServedModel, body: bytes) -> bytes:
         """Predicts with an adapter, or learns a task first."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         request = await self._parse(client, model, parse_predict, _PREDICT, body)
         adaptation = await self._adaptation(client, model, request)
         answer = await self._scheduler.answer(client, model, adaptation, request.query.x)
         response = _prediction(model, request, adaptation, answer)
-        response.milliseconds = _milliseconds(began)
+        response.milliseconds = _milliseconds(start)
         return encode(response)
 
     async def task(self, client: str, model: ServedModel, body: bytes) -> bytes:
@@ -141,5 +141,5 @@ def _decode(decoder: msgspec.json.Decoder[T], model: ServedModel, body: bytes) -
         raise Refusal(400, "bad_json", f"The body is not JSON: {error}. Send one JSON object in UTF-8.") from None
 
 
-def _milliseconds(began: float) -> float:
-    return round(1000 * (time.perf_counter() - began), 3)
+def _milliseconds(start: float) -> float:
+    return round(1000 * (time.perf_counter() - start), 3)

@@ -23,7 +23,7 @@ Columns = Annotated[
 Steps = Annotated[int, Meta(ge=0, le=1_000_000, description="Gradient steps; as in training by default.")]
 Pace = Annotated[float, Meta(ge=0.1, le=10, description="Multiplies the step size.")]
 Seed = Annotated[int, Meta(ge=0, lt=2**31, description="Seed of the masks.")]
-Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Draws of the masks; 1 by default.")]
+Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Mask samples; the model's own number by default.")]
 
 LossBefore = Annotated[float | msgspec.UnsetType, Meta(description="Absent for a learner without inner steps.")]
 Warnings = Annotated[

@@ -82,7 +82,7 @@ class Batcher(Generic[Key]):
 
     def __init__(
         self, choose_call: Callable[[Key, int], Call | None], *, cost: Callable[[Key], float], wait: float,
-        max_batch: int, observe: Callable[[Key, Call, Sequence[Any], float], None],
+        max_batch: int, observe: Callable[[Key, Call, Sequence[object], float], None],
     ):  # fmt: skip
         self._choose_call, self._cost, self._wait, self._observe = choose_call, cost, wait, observe
         self._max_batch = max_batch if wait > 0 else 1
@@ -153,7 +153,7 @@ class Batcher(Generic[Key]):
 
     def _next(self, lane: Lane) -> None:
         """Gives the worker of a lane, if it is free, the line whose turn it is."""
-        if self._stopped or lane.running:
+        if self._stopped or lane.busy:
             return
         for key, line in self._turns(lane):
             call = self._choose_call(key, min(line.size, self._max_batch))
@@ -172,18 +172,18 @@ class Batcher(Generic[Key]):
         line.expected, line.due = max(1, len(entries)), bool(line.queues)
         if not entries:
             return False
-        lane.running, began = True, time.monotonic()
+        lane.busy, start = True, time.monotonic()
         outcome = lane.worker.submit(call.work, [entry.item for entry in entries])
         assert self._loop is not None
         loop = self._loop
-        outcome.add_done_callback(lambda done: call_soon(loop, self._finish, lane, key, call, entries, done, began))
+        outcome.add_done_callback(lambda done: call_soon(loop, self._finish, lane, key, call, entries, done, start))
         return True
 
-    def _finish(self, lane: Lane, key: Key, call: Call, entries: list[Entry], outcome: Outcome, began: float) -> None:
-        lane.running = False
+    def _finish(self, lane: Lane, key: Key, call: Call, entries: list[Entry], outcome: Outcome, start: float) -> None:
+        lane.busy = False
         if outcome.cancelled():  # the service ends at once
             return
-        seconds, error = time.monotonic() - began, outcome.exception()
+        seconds, error = time.monotonic() - start, outcome.exception()
         self._observe(key, call, [entry.item for entry in entries], seconds)
         lane.keys.charge(key, seconds)
         for entry in entries:

@@ -73,7 +73,7 @@ class Lane:
     def __init__(self, name: str, limit: float):
         self.limit = limit
         self.worker = ThreadPoolExecutor(1, name)
-        self.running = False
+        self.busy = False
         self.clients, self.keys = Shares(), Shares()
 
 

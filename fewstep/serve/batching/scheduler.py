@@ -154,14 +154,14 @@ class Scheduler:
             return Call(program.tasks, partial(learn, model, work, program))
         return Call(program.tasks, partial(answer, model, work, program))
 
-    def _measure(self, key: BatchKey, call: Call, items: Sequence[Any], seconds: float) -> None:
+    def _measure(self, key: BatchKey, call: Call, items: Sequence[object], seconds: float) -> None:
         """Notes how long one task takes, as if it had as many steps as the batch allows."""
         if isinstance(key.work, Job):
             self.costs.measure(key, seconds)
             return
         self._observe(len(items), seconds)
-        steps = max(1, *(task.settings.steps for task in items)) if isinstance(key.work, LearnKey) else key.steps
-        self.costs.measure(key, seconds / call.size * (key.steps / steps if steps else 1.0))
+        steps = [max(1, item.settings.steps) for item in items if isinstance(item, Task)]
+        self.costs.measure(key, seconds / call.size * (key.steps / max(steps) if steps else 1.0))
 
     def _estimate(self, key: BatchKey) -> float:
         """Seconds that a task takes, by its size, until it is measured; a second at most, since nobody should be
