@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -15,6 +15,8 @@ from fewstep.models import Adaptation, adapt
 from fewstep.problems import Answer
 from fewstep.tables import Frame, Schema
 
+_Own = TypeVar("_Own", bound="_Learned")  # the run-time check of types cannot take `Self`
+
 
 class _Learned(BaseEstimator, ABC):
     """Abstract: what both share, a trained model and the rows of one task."""
@@ -23,11 +25,11 @@ class _Learned(BaseEstimator, ABC):
         self.model = model
         self.inner_steps = inner_steps
 
-    def __sklearn_clone__(self) -> Self:
+    def __sklearn_clone__(self: _Own) -> _Own:
         """A copy that has learned no task yet; what the model learned from others stays."""
         return type(self)(self.model, inner_steps=self.inner_steps)
 
-    def fit(self, X: TableLike, y: TableLike) -> Self:
+    def fit(self: _Own, X: TableLike, y: TableLike) -> _Own:
         """Learns the task of these rows, and forgets any other."""
         schema, frame = self._columns, self._frame(X)
         whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
@@ -40,7 +42,7 @@ class _Learned(BaseEstimator, ABC):
         check_is_fitted(self, "n_samples_")
         return _save.write(self.model, Path(path), self)
 
-    def of_rows(self, x: np.ndarray, y: np.ndarray, distance: float = 0.0) -> Self:
+    def of_rows(self: _Own, x: np.ndarray, y: np.ndarray, distance: float = 0.0) -> _Own:
         """The estimator after it has learned the task of encoded rows, of which the farthest lies that `distance`
         outside what training had."""
         self._rows, self.n_samples_, self.n_features_in_ = (x, y), len(x), self.model.n_features_in_
