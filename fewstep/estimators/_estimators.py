@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
@@ -99,6 +100,16 @@ class FewShotEstimator(BaseEstimator, ABC):
         known = parts["train"] if self.n_tasks_ == 1 else None
         self._known = None if known is None else (known.x, known.y)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, as joblib and copies use it: a model's functions cannot be pickled, what they are made of can."""
+        state: dict[str, Any] = super().__getstate__()
+        return state | ({"model_": _save.parts_of(state["model_"])} if "model_" in state else {})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "model_" in state:
+            self.model_ = _save.model_of(state["model_"], self.network)
 
     def save(self, path: Path | str) -> Path:
         """Writes the fitted model into one file, without pickle; `fewstep.estimators.load` reads it."""

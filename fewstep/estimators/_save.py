@@ -1,13 +1,17 @@
 """Fitted estimators as files: a saved model with what the estimator knows beside it."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.experiments import Experiment, build
 from fewstep.files import JSON
-from fewstep.models import load_model, save_model
+from fewstep.models import Calibration, Model, load_model, save_model
 
 _KIND = "few-shot estimator"
 _CLASSES = ("FewShotClassifier", "FewShotRegressor")
@@ -65,6 +69,27 @@ def load(path: Path | str) -> Any:
     kind = AdaptedClassifier if hasattr(estimator, "classes_") else AdaptedRegressor
     learned = kind(estimator, inner_steps=about["task"]["inner_steps"])
     return learned.of_rows(arrays["task_x"], arrays["task_y"], about["task"]["distance"])
+
+
+class ModelParts(NamedTuple):
+    """What a model is made of, as plain values."""
+
+    experiment: dict[str, Any]
+    metas: dict[int, Any]
+    step: int
+    calibration: Calibration | None
+
+
+def parts_of(model: Model) -> ModelParts:
+    """The parts of a model."""
+    metas = jax.tree.map(np.asarray, model.metas)
+    return ModelParts(model.experiment.settings(), metas, model.step, model.calibration)
+
+
+def model_of(parts: ModelParts, network: Callable[..., Any] | None) -> Model:
+    """The model of its parts, with the user's own `network` if it had one."""
+    built = build(Experiment(**parts.experiment), network=network)
+    return Model(built, jax.tree.map(jnp.asarray, parts.metas), parts.step, parts.calibration)
 
 
 def _listed(classes: np.ndarray) -> list[JSON]:
