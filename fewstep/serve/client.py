@@ -84,7 +84,7 @@ class Client:
         content = None if body is None else _encode(body)
         head = self._head | ({"content-type": "application/json"} if content else {})
         try:
-            answer = self._answer(method, self._base + path, content, head)
+            answer = self._answer((method, self._base + path, content, head))
             raw = answer.read()
         except ConnectionRefusedError as error:
             host, port = self._connection.host, self._connection.port
@@ -94,15 +94,15 @@ class Client:
             raise
         return _content(answer, raw)
 
-    def _answer(self, *request: *_Request) -> http.client.HTTPResponse:
+    def _answer(self, request: _Request) -> http.client.HTTPResponse:
         """Sends a request, once more if the connection was idle for long and has been closed at the other end."""
         try:
-            return self._answer_once(*request)
+            return self._answer_once(request)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
             self._connection.close()
-            return self._answer_once(*request)
+            return self._answer_once(request)
 
-    def _answer_once(self, *request: *_Request) -> http.client.HTTPResponse:
+    def _answer_once(self, request: _Request) -> http.client.HTTPResponse:
         try:
             self._connection.request(*request)
         except (ConnectionResetError, BrokenPipeError):

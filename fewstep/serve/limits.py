@@ -46,7 +46,7 @@ class Limits:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if not value > 0:
-                raise FewstepError(f"The limit {field.name} is {value}. It must be positive.")
+                raise FewstepError(f"The limit {field.name} is {value}. It must be above 0.")
 
     def cap(self, **bounds: int) -> "Limits":
         """The same limits, none above its bound."""

@@ -9,11 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Outcome
-from typing import Any, Generic, NamedTuple, TypeVarTuple
+from typing import Any, Generic, NamedTuple
 
 from fewstep.serve.batching.lanes import Key, Lane, make_lanes
-
-Arguments = TypeVarTuple("Arguments")
 
 
 class Call(NamedTuple):
@@ -176,7 +174,9 @@ class Batcher(Generic[Key]):
         outcome = lane.worker.submit(call.work, [entry.item for entry in entries])
         assert self._loop is not None
         loop = self._loop
-        outcome.add_done_callback(lambda done: call_soon(loop, self._finish, lane, key, call, entries, done, start))
+        outcome.add_done_callback(
+            lambda done: call_soon(loop, lambda: self._finish(lane, key, call, entries, done, start))
+        )
         return True
 
     def _finish(self, lane: Lane, key: Key, call: Call, entries: list[Entry], outcome: Outcome, start: float) -> None:
@@ -204,9 +204,7 @@ def _resolve(future: asyncio.Future, answer: object) -> None:
         future.set_result(answer)
 
 
-def call_soon(
-    loop: asyncio.AbstractEventLoop, function: Callable[[*Arguments], object], *arguments: *Arguments
-) -> None:
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
     """Has a function called on the loop, from any thread, unless the loop has ended."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *arguments)
+        loop.call_soon_threadsafe(function)

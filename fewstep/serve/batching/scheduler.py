@@ -147,7 +147,7 @@ class Scheduler:
         if (program is None or program.tasks != size) and key not in self._pending:
             self._pending.add(key)
             loop, compiling = asyncio.get_running_loop(), self.programs.compile(work, size)
-            compiling.add_done_callback(lambda program: call_soon(loop, self._finish_compiling, key, program))
+            compiling.add_done_callback(lambda program: call_soon(loop, lambda: self._finish_compiling(key, program)))
         if program is None:
             return None
         if isinstance(work, LearnKey):

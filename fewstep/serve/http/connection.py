@@ -4,10 +4,9 @@ The parser (httptools) buffers everything until a header, a line or a trailer en
 is fed only so many bytes without an end of something.
 """
 
-import asyncio
 import http
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -40,7 +39,7 @@ class _Closing(Exception):
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, bounded: in bytes without an end, in requests one behind the other, and in number."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:  # uvloop's is not an asyncio.Transport
         """Accepts a connection, or refuses it where its client has too many."""
         self._service: Service = self.config.app  # type: ignore[assignment]
         self._room, self.url = _HEAD, b""
