@@ -14,11 +14,6 @@ from fewstep.reproduce._measurement import Measurement, Score, Training, image_t
 from fewstep.reproduce._rows import Cost, Published, Row, Setting
 from fewstep.reproduce._study import Cell, O, Results, TrainingOptions
 
-LEGEND = (
-    "± is the 95% interval over the test tasks. A row meets the paper unless it is lower by more than the 95% "
-    "interval of the difference. Statistics of the query: transductive, as in the papers; of the support: no query "
-    "sees another."
-)
 RULES = {"MT-net": "mtnet", "T-net": "tnet", "MAML": "maml", "Meta-SGD": "meta_sgd"}
 BY_ROW = ("only", "budget", "shots", "steps")  # each row takes hours, and has its own
 _STATISTICS = {"transductive": "of the query", "support": "of the support"}

@@ -36,7 +36,7 @@ def tables_of(study: AnyStudy, result: Result) -> list[Table]:
     """The tables of a result: the study's own, or that of its rows, with costs and what is under way."""
     if study.tables:
         return study.tables(result)
-    tables = [main_table(study.name, result.rows, study.legend)]
+    tables = [main_table(study.name, result.rows, study.texts.legend)]
     if result.cost:
         legend = _ROWS_LEGEND if study.gathers else _COST_LEGEND
         tables.append(Table(f"{study.name} cost", *cost_table(result.cost), "Cost and convergence", legend))
@@ -54,17 +54,17 @@ def main_table(mark: str, rows: list[Row], legend: str = "") -> Table:
 def write_report(folder: Path, study: Study[O, P, M], results: Results[O, P, M], result: Result) -> None:
     """Writes `report.html`, the figures' files and the pages beside it."""
     mark = "" if study.is_full(results.options) else study.describe(results.options)
-    parts = [heading(study.title, 1), *([paragraph(f"{mark.capitalize()}.", "mark")] if mark else [])]
-    parts += [paragraph(text) for text in (result.protocol, *study.reading.split("\n\n"))]
+    parts = [heading(study.texts.title, 1), *([paragraph(f"{mark.capitalize()}.", "mark")] if mark else [])]
+    parts += [paragraph(text) for text in (result.protocol, *study.texts.reading.split("\n\n"))]
     for shown in tables_of(study, result):
         parts += [heading(shown.title)] if shown.title else []
         parts += [table(shown.head, shown.body), *([note(shown.legend)] if shown.legend else [])]
     parts += [write_figure(folder / "figures", figure, mark) for figure in study.figures(results) if figure.panels]
     for name, text in (study.pages(results) if study.pages else {}).items():
-        write_text(folder / f"{name}.html", page(f"{study.title}: {name}", [text]))
+        write_text(folder / f"{name}.html", page(f"{study.texts.title}: {name}", [text]))
         parts.append(paragraph(link(f"{name}.html", name.capitalize())))
     parts.append(made_by(result.command, result.versions, result.commit))
-    write_text(folder / "report.html", page(study.title + (f" ({mark})" if mark else ""), parts))
+    write_text(folder / "report.html", page(study.texts.title + (f" ({mark})" if mark else ""), parts))
 
 
 def made_by(command: str, versions: Mapping[str, str], commit: str | None) -> Markup:

@@ -97,7 +97,7 @@ def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], secon
     commits = {str(found.commit) for _, found in results.pairs if hasattr(found, "commit")}
     chosen_options = options if _is_by_row(study) else without_choice(study, out, options)
     result = Result(
-        study.name, f"{study.protocol} This run: {study.describe(options)}.".strip(), options.quick,
+        study.name, f"{study.texts.protocol} This run: {study.describe(options)}.".strip(), options.quick,
         dataclasses.asdict(options), _rows(study, results), command(study, chosen_options),
         **made_with(*study.packages), total_seconds=seconds, report=str(out / "report.html"),
         cost=study.cost(results) if study.cost else [], trained_at_commits=sorted(commits),

@@ -1,7 +1,10 @@
 """A study is a published table or figure as a grid of cells, and what is made of what was measured of them."""
 
 import dataclasses
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -72,11 +75,6 @@ class ImageOptions(TrainingOptions):
 QUICK = TrainingOptions(seeds=1, steps=5000, n_tasks=100, quick=True)
 
 
-LEGEND = (
-    "± is the 95% interval over test tasks, each the mean over seeds; std is over seeds. A row meets the paper unless "
-    "it is worse by more than the 95% interval of the difference."
-)
-
 _SIZES = ("steps", "n_tasks", "folds")
 
 
@@ -89,6 +87,21 @@ class Plan(Protocol):
 
     @property
     def work(self) -> int: ...
+
+
+class Texts(NamedTuple):
+    """The texts of a study in `studies.toml`; `reading` says how its numbers are to be read."""
+
+    title: str
+    protocol: str
+    reading: str
+    legend: str
+
+
+@cache
+def _all_texts() -> dict[str, Texts]:
+    stored = tomllib.loads(files("fewstep.reproduce").joinpath("studies.toml").read_text(encoding="utf-8"))
+    return {name: Texts(**texts) for name, texts in stored.items()}
 
 
 O = TypeVar("O", bound=Options)  # noqa: E741
@@ -178,10 +191,6 @@ class Study(Generic[O, P, M]):
     """
 
     name: str
-    title: str
-    protocol: str
-    reading: str
-    legend: str
     runner: Runner[O, P, M]
     cells: Callable[[O], list[Cell[P]]]
     rows: Callable[[Results[O, P, M]], list[Row]]
@@ -199,6 +208,11 @@ class Study(Generic[O, P, M]):
     tables: Callable[[Result], list[Table]] | None = None
     pages: Callable[[Results[O, P, M]], dict[str, Markup]] | None = None
     more: Callable[[Results[O, P, M]], Mapping[str, JSON]] | None = None
+
+    @property
+    def texts(self) -> Texts:
+        """What reports and the command line say of it."""
+        return _all_texts()[self.name]
 
     @property
     def gathers(self) -> bool:

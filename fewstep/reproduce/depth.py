@@ -65,15 +65,4 @@ def figures(results: Results[TrainingOptions, Training, Measurement]) -> list[Fi
     ]  # fmt: skip
 
 
-STUDY = Study(
-    "depth",
-    "Depth: Figure 5 of the universality paper",
-    "Polynomials of order 3, coefficients from -1 to 1, x from -3 to 3, 40 points to learn from and 40 to be judged "
-    "on; perceptrons of 1 to 5 hidden layers with about 40,000 weights (one layer: 250 units, as in the paper), 10 "
-    "learned inputs. MAML with one inner step, or a network that gets the coefficients beside x and takes none. The "
-    "outer step size falls to 0 by a cosine over 10,000 steps, where the paper takes 70,000.",
-    "Finn & Levine, ICLR 2018, section 6.2. The paper draws the figure and prints no numbers: what is checked is that "
-    "MAML's error with three hidden layers is below that with one, and that the other network's does not halve.",
-    "The mean over seeds of the error on the same test tasks; ± is the 95% interval over tasks, std is over seeds.",
-    TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=10_000), quick=QUICK,
-)  # fmt: skip
+STUDY = Study("depth", TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=10_000), quick=QUICK)

@@ -79,14 +79,4 @@ def figures(results: Results[TrainingOptions, Training, Measurement]) -> list[Fi
     ]  # fmt: skip
 
 
-STUDY = Study(
-    "more-steps",
-    "More gradient steps: Figure 2 of the universality paper",
-    "Sine waves of amplitude 0.1 to 5 and phase 0 to pi, 5 points to learn from; perceptrons of two hidden layers of "
-    "100 and 10 learned inputs. MAML is trained with five inner steps of size 0.001; the other network gets amplitude "
-    "and phase beside x, and is fine-tuned at test by the same steps.",
-    "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is checked is that "
-    "MAML's error after 50 steps is not above its error after 5.",
-    "The mean over seeds of the error on the same test tasks; ± is the 95% interval over tasks, std is over seeds.",
-    TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=70_000), quick=QUICK,
-)  # fmt: skip
+STUDY = Study("more-steps", TRAININGS, cells, rows, figures, full=TrainingOptions(seeds=3, steps=70_000), quick=QUICK)

@@ -1,7 +1,7 @@
 """Table 3 of the MT-net paper, above: characters of Omniglot from one example each."""
 
 from fewstep.reproduce._image_figures import figures
-from fewstep.reproduce._images import BY_ROW, LEGEND, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._images import BY_ROW, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training
 from fewstep.reproduce._rows import Row
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
@@ -80,19 +80,7 @@ def rows(results: Results[ImageOptions, Training, Measurement]) -> list[Row]:
 
 
 STUDY = Study(
-    "omniglot",
-    "Omniglot: Table 3 of the MT-net paper",
-    "The paper's network and test: conv4 of 64 filters with stride 2, characters turned by multiples of 90 degrees, "
-    "600 test tasks with one query per class, 3 inner steps at 5 ways and 5 at 20; there 20 steps too, which are best "
-    "on the validation characters. Split maml, that of the MAML and MT-net code, draws the test characters from all "
-    "alphabets; split vinyals keeps alphabets for the test, which is harder. Training is ours: Adam at 0.002 (20 ways: "
-    "0.004) falling to 0 by a cosine, 16 tasks per step at 5 ways and 8 at 20, one inner step of 2 on the mean cross "
-    "entropy. Prototypes train with 60 ways, and are trained and tested with four classes made of each character; "
-    "matching networks train with the ways of the test. * is ours.",
-    "Lee & Choi, ICML 2018, section 6.4; published values from there for T-net, MT-net and MAML, from Snell et al., "
-    "2017 for prototypes, Vinyals et al., 2016 for matching, Li et al., 2017 for Meta-SGD.",
-    LEGEND,
-    TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000),
+    "omniglot", TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000),
     quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True), paper={"n_tasks": 600}, free=BY_ROW,
     places=("data_dir",), pages=episode_pages,
 )  # fmt: skip

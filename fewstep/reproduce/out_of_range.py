@@ -137,18 +137,7 @@ def _panel(kind: str, data: Points) -> Panel:
 
 
 STUDY = Study(
-    "out-of-range",
-    "Out of range: Figure 3 of the universality paper",
-    "Sine waves: 5 points, amplitude 0.1 to 5 and phase 0 to pi in training, tested up to 10 and to 2 pi; MAML and "
-    "MT-net have two hidden layers of 100, 10 learned inputs and five inner steps of 0.001. Characters: 5 ways, 1 "
-    "shot, split maml, tested sheared and made smaller, each from the original of 105 pixels; all learners see them "
-    "through the same conv4. SNAIL has the blocks of its paper, MetaNet and the LSTM are ours in size.",
-    "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is checked is that "
-    "at the far end MAML or MT-net is ahead of SNAIL and MetaNet, and that in range in-context learners are at most 5 "
-    "points of accuracy, or 0.2 of squared error, behind the better of MAML and MT-net.",
-    "± is the 95% interval over the test tasks; rows at the far end say it for the better of MAML and MT-net, rows in "
-    "range for each in-context learner. Sine waves: three seeds; characters: one.",
-    TRAININGS, cells, rows, figures, full=ImageOptions(seeds=1, steps=70_000),
+    "out-of-range", TRAININGS, cells, rows, figures, full=ImageOptions(seeds=1, steps=70_000),
     quick=ImageOptions(seeds=1, steps=350, n_tasks=50, quick=True), paper={"steps": 10_000, "n_tasks": 600},
     free=BY_ROW, places=("data_dir",),
 )  # fmt: skip

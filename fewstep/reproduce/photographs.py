@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fewstep.experiments import Experiment
 from fewstep.reproduce._image_figures import figures
-from fewstep.reproduce._images import BY_ROW, LEGEND, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._images import BY_ROW, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training
 from fewstep.reproduce._rows import Changes, Row
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
@@ -91,38 +91,14 @@ def _rows(published: Published) -> Callable[[Results[ImageOptions, Training, Mea
 
 
 def _study(
-    name: str, title: str, protocol: str, reading: str, cells: Callable[[ImageOptions], list[Cell[Training]]],
-    published: Published, places: tuple[str, ...],
-) -> Study[ImageOptions, Training, Measurement]:  # fmt: skip
+    name: str, shots: tuple[int, ...], recipe: _Recipe, published: Published, places: tuple[str, ...] = ("data_dir",)
+) -> Study[ImageOptions, Training, Measurement]:
     return Study(
-        name, title, protocol, reading, LEGEND, TRAININGS, cells, _rows(published), figures, cost=cost_rows,
+        name, TRAININGS, _cells(name, shots, recipe), _rows(published), figures, cost=cost_rows,
         full=ImageOptions(seeds=1, steps=40_000), quick=ImageOptions(seeds=1, steps=40, n_tasks=20, quick=True),
         paper={"n_tasks": 600}, free=BY_ROW, places=places, pages=episode_pages,
     )  # fmt: skip
 
 
-_COMMON = (
-    "conv4 with 2x2 pooling, 32 filters for the rules and 64 for the rest; 600 test tasks of 5 ways with 15 queries "
-    "per class, 10 inner steps at test. Training is ours: Adam at 0.002 falling to 0 by a cosine, 4 tasks per step for "
-    "the rules"
-)
-CIFAR_STUDY = _study(
-    "cifar-fs",
-    "CIFAR-FS",
-    f"{_COMMON}, 5 queries per class, one inner step of 0.4 on the mean cross entropy; prototypes one task per step, "
-    "of 20 ways.",
-    "Published: MAML and prototypes with conv4 as given by Bertinetto et al., ICLR 2019. There is none for MT-net.",
-    _cells("cifar-fs", (1, 5), CIFAR_RECIPE),
-    CIFAR_FS,
-    ("data_dir",),
-)
-MINI_STUDY = _study(
-    "miniimagenet",
-    "miniImageNet: Table 3 of the MT-net paper",
-    f"{_COMMON}, 15 queries per class, 5 inner steps of 0.05 on the mean cross entropy (0.01 in the paper, which sums "
-    "over the classes); prototypes one task per step, of 30 ways (20 with 5 shots).",
-    "Lee & Choi, ICML 2018, section 6.4. The images cannot be downloaded freely: name their folder with `images`.",
-    _cells("miniimagenet", (1,), MINI_RECIPE),
-    MINI,
-    ("data_dir", "images"),
-)
+CIFAR_STUDY = _study("cifar-fs", (1, 5), CIFAR_RECIPE, CIFAR_FS)
+MINI_STUDY = _study("miniimagenet", (1,), MINI_RECIPE, MINI, ("data_dir", "images"))

@@ -94,14 +94,4 @@ def _by_layer(pairs: Pairs[Training, Measurement]) -> Figure:
     )  # fmt: skip
 
 
-STUDY = Study(
-    "polynomial",
-    "Polynomials: Figure 4 and appendix C of the MT-net paper",
-    "MT-nets trained on 10-shot tasks sum c_i (x/2)^i of order 0, 1 and 2, x in [-2, 2]; all else as sinusoid.",
-    "Lee & Choi, ICML 2018, section 6.3. The paper prints the fraction as the mean of sigmoid(-logit), which is the "
-    "chance that a weight is not moved; it must be sigmoid(+logit), the sign its masks are drawn with. It gives no "
-    "numbers for its figure: what is checked is that the fraction rises from one order to the next.",
-    "The updated fraction is the mean over seeds, std is over seeds; a row meets the paper if the fraction is larger "
-    "than that of the order before. For errors, ± is the 95% interval over test tasks.",
-    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK,
-)  # fmt: skip
+STUDY = Study("polynomial", TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK)

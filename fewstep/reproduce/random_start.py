@@ -5,7 +5,7 @@ import dataclasses
 from fewstep.reproduce import omniglot
 from fewstep.reproduce._figure import Figure, in_pairs, keys, lines
 from fewstep.reproduce._image_figures import accuracy_by_time
-from fewstep.reproduce._images import BY_ROW, LEGEND, cost_rows, episode_pages
+from fewstep.reproduce._images import BY_ROW, cost_rows, episode_pages
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training, image_test, make_row
 from fewstep.reproduce._rows import Row, with_verdicts
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
@@ -77,13 +77,6 @@ def figures(results: Results[ImageOptions, Training, Measurement]) -> list[Figur
 
 STUDY = Study(
     "random-start",
-    "A random start: Figure 4 of the universality paper",
-    "Omniglot, 20 ways and 1 shot, split maml; the network, the training of MAML (one inner step) and the step size "
-    "are those of `fewstep reproduce omniglot`; the other start is the same network before any training. Both take up "
-    "to 100 gradient steps on the 20 images of a task, normalized by the statistics of each batch; 100 test tasks.",
-    "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is checked is that "
-    "after 100 steps MAML's test accuracy is within 3 points of its best, and the random start's at least 20 below.",
-    LEGEND,
     TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000, n_tasks=100),
     quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True), paper={"steps": 5_000, "n_tasks": 100},
     free=BY_ROW, places=("data_dir",), pages=episode_pages,

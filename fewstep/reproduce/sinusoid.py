@@ -7,7 +7,7 @@ from fewstep.reproduce._figure import Axes, Figure, Points, beside_the_paper, ro
 from fewstep.reproduce._measurement import Measurement, Training, error_row
 from fewstep.reproduce._rows import Cost, Row, Setting
 from fewstep.reproduce._speed import Speed
-from fewstep.reproduce._study import LEGEND, QUICK, Cell, Results, Study, TrainingOptions
+from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment, side_by_side
 
 TEST_SHOTS = (5, 10, 20)
@@ -129,12 +129,5 @@ def _bars(title: str, data: Points, ax: Axes) -> None:
 
 
 STUDY = Study(
-    "sinusoid",
-    "Sine waves: Table 1 of the MT-net paper",
-    "Trained on 10-shot tasks A sin(w x - b), tested on 5, 10 and 20 shots: network 1-40-40-1, one inner step of size "
-    "0.01 in training and test, meta-batch 4, Adam 0.001, 60,000 steps, 600 test tasks, the last parameters.",
-    "Lee & Choi, ICML 2018, section 6.1. The paper does not say after how many steps it tests; one is the reading that "
-    "gives its MAML row.",
-    LEGEND + " * marks what the paper does not have, beside its MT-net.",
-    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK, time=side_by_side, cost=cost,
+    "sinusoid", TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK, time=side_by_side, cost=cost,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_step
 from fewstep.reproduce._figure import Figure, Points, lines
 from fewstep.reproduce._measurement import Measurement, Training, error_row
 from fewstep.reproduce._rows import Row
-from fewstep.reproduce._study import LEGEND, QUICK, Cell, Results, Study, TrainingOptions
+from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import SHOTS, TRAININGS, curve_experiment
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
@@ -75,12 +75,4 @@ def _by_alpha(rows: list[Row]) -> Figure:
     )  # fmt: skip
 
 
-STUDY = Study(
-    "step-size",
-    "The step size: Table 2 of the MT-net paper",
-    "As sinusoid, at 10 shots, with step sizes from 10 to 0.0001 in training and test.",
-    "Lee & Choi, ICML 2018, section 6.2.",
-    LEGEND + " * is ours, beside the paper's MT-net: the outer gradient is clipped to norm 1. A training in "
-    "which every seed diverges (inf or NaN) is marked as such.",
-    TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK,
-)  # fmt: skip
+STUDY = Study("step-size", TRAININGS, cells, rows, figures, full=TrainingOptions(), quick=QUICK)

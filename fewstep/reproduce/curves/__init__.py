@@ -48,12 +48,6 @@ def run(cell: Cell[Comparison], path: Path, options: CurvesOptions, progress: Pr
 
 
 STUDY = Study(
-    "curves",
-    "Many small data sets, learned from a few points each",
-    "Each task is learned up to ten times from other points; three seeds of a method answer together.",
-    "Baselines are fitted to the same training tasks; what they leave open is chosen on validation tasks.",
-    "The root of the mean squared error on held-out tasks, in the unit of the target: all methods are evaluated on the "
-    "same rows. ± is the 95% interval over the tasks of all splits.",
-    Runner(run, partial(read_record, dict[str, Scores])), cells, rows, figures, full=CurvesOptions(),
+    "curves", Runner(run, partial(read_record, dict[str, Scores])), cells, rows, figures, full=CurvesOptions(),
     quick=CurvesOptions(splits=1, steps=200, quick=True), free=("only",), places=("data_dir",), tables=tables,
 )  # fmt: skip

@@ -54,10 +54,6 @@ def _later(name: str) -> Callable[..., JSON]:
 
 STUDY: Study[LayerwiseOptions, Folds, Measurement] = Study(
     "layerwise",
-    "Networks without backpropagation, learned layer by layer",
-    "The sets and methods of the poster, and the claims on some of the sets.",
-    "Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding (poster).",
-    "",
     Runner(_later("run"), partial(read_record, Measurement), _later("so_far")), _later("cells"), _later("rows"),
     _later("figures"),
     full=LayerwiseOptions(), quick=LayerwiseOptions(folds=3, epochs=100, quick=True), free=("only", "untimed"),

@@ -22,24 +22,6 @@ from fewstep.universality.plan import Plan
 from fewstep.universality.targets import EXAMPLES, TARGETS, target_of
 
 LOSSES = "losses"
-_READING = (
-    "A learner takes examples (x, y) and a new x*, and gives an answer: nearest neighbors, ridge regression, or "
-    "something nobody has a name for. Finn and Levine proved that one network followed by one step of plain gradient "
-    "descent can be any such learner, as nearly as one likes. This page does not prove it. It builds the network, "
-    "takes the step with the same code that trains every other model here, and looks.\n\n"
-    "The difficulty: the network sees the examples only through a gradient, and a gradient step changes a layer by one "
-    "outer product per example. How can that carry a whole data set to the answer? The trick is depth. The box of x is "
-    "cut into J bins and that of x* into L, and the network has a linear layer for every pair of bins. The layers "
-    "multiply to matrices that let the forward signal of x, the backward signal of y and the later signal of x* meet "
-    "in exactly the one layer of their pair, and that layer owns one slot of the output.\n\n"
-    "So each layer is made of three blocks. Tilde carries x before the step. Bar is empty before the step. Check holds "
-    "a switch at 0. The output begins as a plain sum, so that the loss sends y back into bar and check, and nowhere "
-    "else. The step then does two things: it writes y into the layers, from tilde to bar, and it turns the switch. "
-    "Once the switch is on, the same network reads its input as x*. What was written answers in one slot: its place "
-    "gives the bins of x and x*, its size gives y. Reading that out and giving the target's answer is a matter of a "
-    "table, or of an ordinary trained perceptron. What is lost is only where in its bin a point lay, and with more "
-    "bins that vanishes."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,12 +112,6 @@ def tables(result: Result) -> list[Table]:
 
 
 STUDY = Study(
-    "universality",
-    "One gradient step can express any learner",
-    "Double precision; alpha 0.1 and epsilon 0.1 unless a row says otherwise; errors at 60 drawn examples. Unless "
-    "another number is given, nearest-neighbor has two examples, since with one its answer is always y.",
-    _READING,
-    "",
-    Runner(run, partial(read_record, Measurement)), cells, rows, figures, full=UniversalityOptions(),
+    "universality", Runner(run, partial(read_record, Measurement)), cells, rows, figures, full=UniversalityOptions(),
     quick=UniversalityOptions(bins=4, quick=True), exact=True, tables=tables,
 )  # fmt: skip
