@@ -68,7 +68,7 @@ class Adapt:
             _show.say(note)
         columns, arrays, warnings = self._answer(model)
         if self.out is not None:
-            _write(self.out, arrays if self.out.suffix == ".npz" else columns, model.problem.digits)
+            _write(self.out, columns, arrays, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
             _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
@@ -167,10 +167,12 @@ def _csv(columns: Mapping[str, Sequence[Cell]], digits: int | None) -> str:
     return text.getvalue()
 
 
-def _write(path: Path, columns: Mapping[str, Sequence[Cell]], digits: int | None) -> None:
+def _write(
+    path: Path, columns: Mapping[str, Sequence[Cell]], arrays: Mapping[str, JSON], digits: int | None
+) -> None:  # fmt: skip
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".npz":
-            np.savez(path, **{name: np.asarray(array) for name, array in columns.items()})  # type: ignore[arg-type]
+            np.savez(path, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
         else:
             path.write_text(_csv(columns, digits))
