@@ -60,7 +60,7 @@ def _summary(run: Run, locks: set[int] | None) -> RunSummary:
     step = max([_last_step(run.metrics), *checkpoint_steps(run.checkpoints)])
     metric = "error rate" if _has_classes(experiment) else "mse"
     return RunSummary(
-        run.path.name, experiment.method, experiment.public_tasks.partition(":")[0], step, experiment.steps,
+        run.path.name, experiment.public_method, experiment.public_tasks.partition(":")[0], step, experiment.steps,
         step < experiment.steps and _is_training(run, locks), metric,
     )  # fmt: skip
 

@@ -129,7 +129,7 @@ class ServedModel:
         experiment, problem, model, limits = self.experiment, self.problem, self.model, self.limits
         options = ("seed", "steps", "meta_batch", "queries", "hidden", "filters")
         return ModelDescription(
-            name=self.name, kind=self.kind.name, rule=experiment.method, tasks=experiment.public_tasks,
+            name=self.name, kind=self.kind.name, rule=experiment.public_method, tasks=experiment.public_tasks,
             x_width=math.prod(problem.x), y_width=problem.outputs, image=problem.x if len(problem.x) > 1 else None,
             ways=problem.ways, shots=experiment.shots, inner_steps=model.steps, inner_lr=self._inner_rate,
             steps_trained=model.step, seeds=self.seeds, metric=problem.metric, x_range=self._facts.get("x_range"),
