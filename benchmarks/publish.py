@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep import bench
-from fewstep.reproduce import STUDIES, main_table, read_result, tables_of
+from fewstep.reproduce import STUDIES, Result, main_table, read_record, tables_of
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,7 +79,7 @@ def _texts(result: dict[str, Any]) -> dict[str, str]:
         measured = bench.from_json(result)
         text = _table(bench.HEAD, bench.table_rows(measured.rows)) + "\n\n" + " ".join(bench.remarks(measured))
         return {name: text, f"{name} sweeps": _table(bench.SWEEP_HEAD, bench.sweep_rows(measured.sweeps))}
-    known, texts = read_result(result), {f"{name} under way": ""}
+    known, texts = read_record(Result, result), {f"{name} under way": ""}
     tables = tables_of(STUDIES[name], known)
     ten = [row for row in known.rows if row.setting.get("shots") == 10]
     transductive = [row for row in known.rows if row.more.get("transductive")]

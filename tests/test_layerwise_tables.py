@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 from fewstep import data
 from fewstep.cli import main
 from fewstep.layerwise.tables import to_labels
-from fewstep.reproduce import STUDIES, read_result, tables_of
+from fewstep.reproduce import STUDIES, Result, read_record, tables_of
 from fewstep.reproduce.layerwise import _grid, _methods, _sets, _sgd
 from fewstep.reproduce.layerwise._rows import ALL, FoldScore, summary
 from fewstep.tables import Frame
@@ -201,7 +201,9 @@ class TestTable:
         assert all(
             {"mean", "metric", "seed_std", "published", "verdict", "seconds"} <= row.keys() for row in result["rows"]
         )
-        (scores,) = (t for t in tables_of(STUDIES["layerwise"], read_result(result)) if t.mark == "layerwise scores")
+        (scores,) = (
+            t for t in tables_of(STUDIES["layerwise"], read_record(Result, result)) if t.mark == "layerwise scores"
+        )
         assert scores.body[0][:2] == ["random", "RBF SVM"]
         code, _, error = output(capsys, "reproduce", "layerwise", "--only", "wines", "--out", str(tmp_path / "b"))
         assert code == 2

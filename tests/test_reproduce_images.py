@@ -12,9 +12,9 @@ from helpers import bars, output
 from PIL import Image
 
 from fewstep import FewstepError, data
-from fewstep.reproduce import STUDIES, Results, Watch, main_table, read_result, reproduce, write_figure
+from fewstep.reproduce import STUDIES, Result, Results, Watch, main_table, read_record, reproduce, write_figure
 from fewstep.reproduce._folder import command, gather, row_command
-from fewstep.reproduce._measurement import read_measurement
+from fewstep.reproduce._measurement import Measurement
 from fewstep.runs import Progress, Run
 
 pytestmark = pytest.mark.xdist_group("reproduced images")
@@ -64,7 +64,11 @@ def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
     ending = f"--images FOLDER --quick --steps {steps} --n-tasks 3 --only "
     assert open_row["command"] == f"fewstep reproduce miniimagenet {ending}matching-1shot --resume"
     assert result["rows"][0]["command"] == f"fewstep reproduce miniimagenet {ending}prototypes-1shot"
-    assert main_table("", read_result(result).rows).body[0][1].endswith(f"{steps:,} steps, statistics of the query")
+    assert (
+        main_table("", read_record(Result, result).rows)
+        .body[0][1]
+        .endswith(f"{steps:,} steps, statistics of the query")
+    )
     assert "matching" in (out / "figures" / "accuracy-by-time.csv").read_text()
     assert "compiling" not in err
     pages = {name: (out / name).read_text() for name in ("report.html", "episodes.html")}
@@ -109,7 +113,7 @@ def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
     (cell,) = (cell for cell in study.cells(study.full) if cell.name == "maml-5shot")
     lost = {"seconds": 1.0, "steps_per_second": None, "diverged_at": 3, "diverged_seeds": 1, "errors": []}
     lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0), (3, 2.5)], "episodes": []}
-    results = Results(study.full, [(cell, read_measurement(lost))])
+    results = Results(study.full, [(cell, read_record(Measurement, lost))])
     (row,) = study.rows(results)
     assert (row.verdict, row.published, row.mean) == ("diverged", 0.715, None)
     assert "diverged" in main_table("", [row]).body[0][2]

@@ -15,7 +15,7 @@ from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_grid
 from fewstep.experiments import flag
-from fewstep.reproduce import STUDIES, Options, Study, Watch, as_json, reproduce, tables_of
+from fewstep.reproduce import STUDIES, AnyStudy, Options, Watch, as_json, reproduce, tables_of
 
 _PLACES = {
     "data_dir": "Folder to look for data in before anything is downloaded (default: the environment variable "
@@ -54,7 +54,7 @@ class Reproduce:
     json: bool = False
     """Print the result as JSON on stdout."""
 
-    study: ClassVar[Study[Any, Any, Any] | None] = None
+    study: ClassVar[AnyStudy | None] = None
 
     def __call__(self) -> int:
         if self.study is None or self.name != self.study.name:
@@ -81,7 +81,7 @@ class Reproduce:
         _show.say(f"{size}. See {result.report}; the numbers are in {out / 'result.json'}.")
         return 0
 
-    def _options(self, study: Study[Any, Any, Any]) -> Options:
+    def _options(self, study: AnyStudy) -> Options:
         """The study's options: its defaults, and those that were given."""
         values = {name: getattr(self, name) for name in _fields(study) if name not in study.places}
         given = {name: value for name, value in values.items() if value is not None and value is not False}
@@ -92,7 +92,7 @@ class Reproduce:
             given["budget"] = seconds_of(given["budget"])
         return dataclasses.replace(study.quick if given.get("quick") else study.full, **given)
 
-    def _find_data(self, study: Study[Any, Any, Any]) -> None:
+    def _find_data(self, study: AnyStudy) -> None:
         _show.watch_data(getattr(self, "data_dir", None))
         if images := getattr(self, "images", None):
             data.images_at(study.name, images)
@@ -119,7 +119,7 @@ def reproduce_command(words: Sequence[str]) -> type[Reproduce]:
     return _command_of(name)
 
 
-def _fields(study: Study[Any, Any, Any]) -> dict[str, dataclasses.Field[Any] | None]:
+def _fields(study: AnyStudy) -> dict[str, dataclasses.Field[Any] | None]:
     """The options of a study that users can set, and those that say where its data are."""
     own = {field.name: field for field in dataclasses.fields(study.full) if field.metadata}
     return {**own, **dict.fromkeys(study.places)}

@@ -15,7 +15,7 @@ from fewstep.models import Adaptation, adapt
 from fewstep.problems import Answer
 from fewstep.tables import Frame, Schema
 
-_Own = TypeVar("_Own", bound="_Learned")  # the run-time check of types cannot take `Self`
+_Own = TypeVar("_Own", bound="_Learned")  # not Self, which the tests' type checker knows in whole classes only
 
 
 class _Learned(BaseEstimator, ABC):

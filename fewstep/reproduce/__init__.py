@@ -1,7 +1,5 @@
 """Published results, each as one command: the paper's table beside ours."""
 
-from typing import Any
-
 from fewstep.reproduce import (
     curves,
     depth,
@@ -25,10 +23,11 @@ from fewstep.reproduce._report import tables_of as tables_of
 from fewstep.reproduce._rows import Result as Result
 from fewstep.reproduce._rows import Row as Row
 from fewstep.reproduce._rows import as_json as as_json
-from fewstep.reproduce._rows import read_result as read_result
+from fewstep.reproduce._rows import read_record as read_record
 from fewstep.reproduce._run import Watch as Watch
 from fewstep.reproduce._run import made_with as made_with
 from fewstep.reproduce._run import reproduce as reproduce
+from fewstep.reproduce._study import AnyStudy as AnyStudy
 from fewstep.reproduce._study import Cell as Cell
 from fewstep.reproduce._study import ImageOptions as ImageOptions
 from fewstep.reproduce._study import Options as Options
@@ -37,7 +36,7 @@ from fewstep.reproduce._study import Study as Study
 from fewstep.reproduce._study import Table as Table
 from fewstep.reproduce._study import TrainingOptions as TrainingOptions
 
-STUDIES: dict[str, Study[Any, Any, Any]] = {
+STUDIES: dict[str, AnyStudy] = {
     study.name: study
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from fewstep.reproduce._figure import Figure, columns, keys, lines, rows_of
+from fewstep.reproduce._figure import Axes, Figure, Points, columns, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, TaskCurve, Training
 from fewstep.reproduce._study import Pairs
 from fewstep.reproduce._training import SHOTS
@@ -37,7 +36,7 @@ def _parts(curve: TaskCurve) -> dict[str, tuple[list[float], list[float]]]:
     return {**parts, "support": (curve.support_x, curve.support_y)}
 
 
-def _one_cell(title: str, tasks: Sequence[TaskCurve], ax: Any) -> None:
+def _one_cell(title: str, tasks: Sequence[TaskCurve], ax: Axes) -> None:
     for color, curve in zip(_TASKS, tasks, strict=False):
         ax.plot(curve.x, curve.true, color="#ced4da", linewidth=3.5)
         ax.plot(curve.x, curve.before, color=color, linewidth=1, linestyle=":")
@@ -90,8 +89,8 @@ def _spread(errors: Sequence[float | None]) -> tuple[float | None, float | None,
     return (float(np.mean(whole)), min(whole), max(whole)) if whole else (None, None, None)
 
 
-def _smoothed(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    smoothed: list[tuple[Any, ...]] = []
+def _smoothed(rows: Points) -> Points:
+    smoothed: Points = []
     for label in keys(rows):
         steps, *values = columns(rows_of(rows, label))
         smoothed += [(label, *point) for point in zip(steps, *map(_running_mean, values), strict=True)]

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -17,9 +17,15 @@ PALETTE = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#a08300", "#0072b2", "#c
 DASHES = ("-", "--", "-.", ":")
 _PANEL = (4.8, 3.6)
 _COLUMNS = 3
-Rows = Sequence[tuple[Any, ...]]
-Looks = Mapping[str, dict[str, Any]]
-Panel = Callable[[Any], None]  # draws on the axes it is given
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = object  # matplotlib is loaded when a figure is drawn
+
+Points = list[tuple[Any, ...]]  # names, then numbers
+Look = dict[str, Any]  # keywords of matplotlib
+Looks = Mapping[str, Look]
+Panel = Callable[[Axes], None]  # draws on the axes it is given
 
 
 class Figure(NamedTuple):
@@ -30,10 +36,10 @@ class Figure(NamedTuple):
     caption: str
     panels: list[Panel]
     columns: tuple[str, ...]
-    data: list[tuple[Any, ...]]
+    data: Points
 
 
-def style(number: int) -> dict[str, Any]:
+def style(number: int) -> Look:
     """The color and dash of the line with that number, the same in all figures."""
     return {"color": PALETTE[number % len(PALETTE)], "linestyle": DASHES[number // len(PALETTE) % len(DASHES)]}
 
@@ -69,17 +75,17 @@ def _write_png(path: Path, made: Figure, mark: str) -> None:
             drawn.savefig(path, dpi=110, metadata={"Software": None})
 
 
-def keys(rows: Rows) -> list[Any]:
+def keys(rows: Points) -> list[str]:
     """What the rows begin with, each once."""
     return list(dict.fromkeys(row[0] for row in rows))
 
 
-def rows_of(rows: Rows, key: Any) -> list[tuple[Any, ...]]:
+def rows_of(rows: Points, key: object) -> Points:
     """The rows that begin with a key, without it."""
     return [row[1:] for row in rows if row[0] == key]
 
 
-def columns(rows: Rows) -> list[np.ndarray]:
+def columns(rows: Points) -> list[np.ndarray]:
     """The columns as arrays, NaN for nothing."""
     return [np.asarray([np.nan if x is None else x for x in column], float) for column in zip(*rows, strict=True)]
 
@@ -90,7 +96,7 @@ def in_pairs(labels: Iterable[str]) -> Looks:
 
 
 def lines(
-    title: str, rows: Rows, xlabel: str, ylabel: str = "mean squared error", *, labels: Sequence[str] = (),
+    title: str, rows: Points, xlabel: str, ylabel: str = "mean squared error", *, labels: Sequence[str] = (),
     looks: Looks | None = None, xscale: str = "linear", yscale: str = "linear", factor: float = 1.0, bars: bool = False,
     marker: str = "o",
 ) -> Panel:  # fmt: skip
@@ -99,9 +105,9 @@ def lines(
     Of the `labels`, one without a point is marked as diverged; `factor` multiplies y.
     """
 
-    def panel(ax: Any) -> None:
+    def panel(ax: Axes) -> None:
         for number, label in enumerate(labels or keys(rows)):
-            look = {"marker": marker, "markersize": 3} | (looks[label] if looks else style(number))
+            look: Look = {"marker": marker, "markersize": 3} | (looks[label] if looks else style(number))
             if not (mine := rows_of(rows, label)):
                 ax.plot([], [], label=f"{label} (diverged)", **look)
                 continue
@@ -117,7 +123,7 @@ def lines(
     return panel
 
 
-def _band(rows: Rows, factor: float, yscale: str) -> tuple[np.ndarray, ...]:
+def _band(rows: Points, factor: float, yscale: str) -> tuple[np.ndarray, ...]:
     x, y, *spread = columns(rows)
     half = spread[0] if len(spread) == 1 else np.zeros_like(y)
     low, high = spread if len(spread) == 2 else (y - half, y + half)
@@ -126,7 +132,7 @@ def _band(rows: Rows, factor: float, yscale: str) -> tuple[np.ndarray, ...]:
     return x, factor * y, factor * low, factor * high
 
 
-def _finish(ax: Any, rows: Rows, xscale: str, yscale: str) -> None:
+def _finish(ax: Axes, rows: Points, xscale: str, yscale: str) -> None:
     """The scales, if there is a point to stand on them, and a small legend below, if there is a line."""
     if any(np.isfinite(np.asarray(line.get_ydata(), float)).any() for line in ax.lines):
         ax.set_yscale(yscale)
@@ -142,10 +148,10 @@ def _finish(ax: Any, rows: Rows, xscale: str, yscale: str) -> None:
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, fontsize=7, columnspacing=1)
 
 
-def bars_with_dots(title: str, rows: Rows, xlabel: str, ylabel: str) -> Panel:
+def bars_with_dots(title: str, rows: Points, xlabel: str, ylabel: str) -> Panel:
     """A bar for the mean of the values of each x, which are dots beside it; of shares from 0 to 1."""
 
-    def panel(ax: Any) -> None:
+    def panel(ax: Axes) -> None:
         for place, at in enumerate(keys(rows)):
             values = [row[-1] for row in rows_of(rows, at)]
             ax.bar(place, np.mean(values), width=0.6, color=PALETTE[2])
@@ -158,10 +164,10 @@ def bars_with_dots(title: str, rows: Rows, xlabel: str, ylabel: str) -> Panel:
     return panel
 
 
-def beside_the_paper(title: str, rows: Rows, xlabel: str) -> Panel:
+def beside_the_paper(title: str, rows: Points, xlabel: str) -> Panel:
     """Ours filled and the paper's open, of rows: label, mean, half, published mean, half."""
 
-    def panel(ax: Any) -> None:
+    def panel(ax: Axes) -> None:
         for place, (_, mean, half, published, interval) in enumerate(reversed(rows)):
             ax.errorbar(published, place - 0.15, xerr=interval, fmt="o", mfc="white", color="#868e96", markersize=5)
             if mean is not None:
@@ -172,11 +178,14 @@ def beside_the_paper(title: str, rows: Rows, xlabel: str) -> Panel:
     return panel
 
 
-def picture(title: str, image: np.ndarray, *, line: float | None = None, look: Any = None, **axes: Any) -> Panel:
+def picture(
+    title: str, image: np.ndarray, *, line: float | None = None, look: Look | None = None, **axes: object
+) -> Panel:
     """An image, from white for 0 to black for 1 unless it is to look otherwise; with a horizontal line."""
 
-    def panel(ax: Any) -> None:
-        ax.imshow(image, **({"cmap": "Grays", "vmin": 0, "vmax": 1, "interpolation": "nearest"} | (look or {})))
+    def panel(ax: Axes) -> None:
+        plain: Look = {"cmap": "Grays", "vmin": 0, "vmax": 1, "interpolation": "nearest"}
+        ax.imshow(image, **(plain | (look or {})))
         if line is not None:
             ax.axhline(line, color="#0072b2", linewidth=0.8)
         ax.set(title=title, **axes)

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from fewstep._errors import FewstepError, unknown
-from fewstep.files import empty, finite, locked, read_json, write_json, writing
+from fewstep.files import JSON, empty, finite, locked, read_json, write_json, writing
+from fewstep.reproduce._measurement import Measurement, Training
 from fewstep.reproduce._rows import Unfinished, as_json
 from fewstep.reproduce._study import Cell, M, O, P, Results, Study
 from fewstep.runs.run import holds_something
 from fewstep.runs.settings import differences
 
 _GRID, _CELL = "grid.json", "judged.json"
-Identity = dict[str, Any]
+Identity = dict[str, JSON]
 
 
-def identity_of(study: Study[O, Any, Any], options: O) -> Identity:
+def identity_of(study: Study[O, P, M], options: O) -> Identity:
     """What a folder is held to: the study and its size."""
     size = {key: value for key, value in dataclasses.asdict(options).items() if key not in study.free}
     return {"study": study.name, **size, **study.context()}
@@ -88,7 +89,7 @@ def place(folder: Path, name: str) -> Path:
     return folder / "cells" / name
 
 
-def chosen(study: Study[O, P, Any], options: O) -> list[Cell[P]]:
+def chosen(study: Study[O, P, M], options: O) -> list[Cell[P]]:
     """The cells to run: all, or those that `only` names.
 
     It names a cell, or what cells have in common: with a data set and a method it takes the cell of both.
@@ -108,13 +109,13 @@ def chosen(study: Study[O, P, Any], options: O) -> list[Cell[P]]:
     return taken
 
 
-def finished(study: Study[Any, P, M], path: Path) -> M | None:
+def finished(study: Study[O, P, M], path: Path) -> M | None:
     """What was measured of a cell, if it is finished."""
     stored = read_json(path / _CELL)
     return None if stored is None else study.runner.read(stored)
 
 
-def keep(study: Study[Any, P, M], path: Path, found: M) -> M:
+def keep(study: Study[O, P, M], path: Path, found: M) -> M:
     """Writes down what was measured of a cell; returns it as it will be read."""
     stored = finite(as_json(found))
     write_json(path / _CELL, stored)
@@ -137,7 +138,7 @@ def gather(study: Study[O, P, M], folder: Path, options: O) -> Results[O, P, M]:
     return Results(options, pairs, under_way)
 
 
-def without_choice(study: Study[O, Any, Any], folder: Path, options: O) -> O:
+def without_choice(study: Study[O, P, M], folder: Path, options: O) -> O:
     """The options with all that is free as usual, and with the shots of the cells in the folder."""
     free = {name: getattr(study.usual(options), name) for name in study.free}
     if "shots" in free:
@@ -146,10 +147,12 @@ def without_choice(study: Study[O, Any, Any], folder: Path, options: O) -> O:
     return dataclasses.replace(options, **free)
 
 
-def unfinished(study: Study[O, Any, Any], results: Results[O, Any, Any]) -> list[Unfinished]:
+def unfinished(study: Study[O, P, M], results: Results[O, P, M]) -> list[Unfinished]:
     """For each training under way: how far it is, the accuracy on the validation tasks so far, and how to resume."""
     made = []
     for cell, found in results.under_way:
+        if not isinstance(found, Measurement) or not isinstance(cell.plan, Training):
+            continue  # folds of a table, which are shown as they are
         step, errors = found.training[-1] if found.training else (0, [])
         known = [error for error in errors if error is not None]
         command = row_command(study, results.options, cell.name, cell.plan.length, cell.plan.experiment.shots)
@@ -160,7 +163,7 @@ def unfinished(study: Study[O, Any, Any], results: Results[O, Any, Any]) -> list
     return made
 
 
-def row_command(study: Study[O, Any, Any], options: O, name: str, steps: int, shots: int) -> str:
+def row_command(study: Study[O, P, M], options: O, name: str, steps: int, shots: int) -> str:
     """The command that trains one row: with the steps that a budget came to, so that it gives the same numbers."""
     change: Any = partial(cast(Any, dataclasses.replace), options, only=(name,), budget=None)
     change = partial(change, steps=_steps(study, options, name, steps))
@@ -168,14 +171,14 @@ def row_command(study: Study[O, Any, Any], options: O, name: str, steps: int, sh
     return command(study, change(shots=() if usual else (shots,)))
 
 
-def _steps(study: Study[O, Any, Any], options: O, name: str, steps: int) -> int:
+def _steps(study: Study[O, P, M], options: O, name: str, steps: int) -> int:
     """The `steps` that give a cell so many: a study may take a part of them for some of its cells."""
     change, whole = cast(Any, dataclasses.replace), cast(Any, study.usual(options)).steps
     own = next((cell.plan.length for cell in study.cells(change(options, steps=whole)) if cell.name == name), whole)
     return round(steps * whole / own) if own and steps else whole
 
 
-def command(study: Study[O, Any, Any], options: O) -> str:
+def command(study: Study[O, P, M], options: O) -> str:
     """The command that makes a result of these options."""
     words = [f"fewstep reproduce {study.name}", *(["--images FOLDER"] if "images" in study.places else [])]
     words += ["--quick"] if options.quick else []

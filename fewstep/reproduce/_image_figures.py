@@ -2,14 +2,13 @@
 
 import itertools
 import statistics
-from typing import Any
 
-from fewstep.reproduce._figure import Figure, Panel, keys, lines, rows_of
+from fewstep.reproduce._figure import Figure, Panel, Points, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, Training
-from fewstep.reproduce._study import Cell, Pairs, Results
+from fewstep.reproduce._study import Cell, O, Pairs, Results
 
 
-def figures(results: Results[Any, Training, Measurement]) -> list[Figure]:
+def figures(results: Results[O, Training, Measurement]) -> list[Figure]:
     """Accuracy against training time and against inner steps, a panel for each number of ways and shots."""
     pairs = results.all
     return [accuracy_by_time(pairs), _by_inner_steps(pairs)]
@@ -50,7 +49,7 @@ def _by_inner_steps(pairs: Pairs[Training, Measurement]) -> Figure:
     )  # fmt: skip
 
 
-def _panels(data: list[tuple[Any, ...]], xlabel: str) -> list[Panel]:
+def _panels(data: Points, xlabel: str) -> list[Panel]:
     return [lines(setting, rows_of(data, setting), xlabel, "accuracy in %", factor=100) for setting in keys(data)]
 
 

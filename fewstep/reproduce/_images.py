@@ -1,18 +1,18 @@
 """What the studies of images share: how a cell is evaluated, its rows, costs and episodes."""
 
 from collections.abc import Callable
-from typing import Any
 
 from markupsafe import Markup
 
 from fewstep.experiments import Experiment
+from fewstep.files import JSON
 from fewstep.models import Model, evaluate_model, evaluate_places
 from fewstep.pages import heading, paragraph
-from fewstep.problems import EXPLANATION, ExampleEpisode, Plan, episodes_html, example_episodes
+from fewstep.problems import EXPLANATION, Plan, episodes_html, example_episodes
 from fewstep.reports import answering
 from fewstep.reproduce._measurement import Measurement, Score, Training, image_test, make_row, scores_of
-from fewstep.reproduce._rows import Cost, Published, Row
-from fewstep.reproduce._study import Cell, Results, TrainingOptions
+from fewstep.reproduce._rows import Cost, Published, Row, Setting
+from fewstep.reproduce._study import Cell, O, Results, TrainingOptions
 
 LEGEND = (
     "± is the 95% interval over the test tasks. A row meets the paper unless it is lower by more than the 95% "
@@ -24,13 +24,11 @@ BY_ROW = ("only", "budget", "shots", "steps")  # each row takes hours, and has i
 _STATISTICS = {"transductive": "of the query", "support": "of the support"}
 
 
-def image_experiment(options: TrainingOptions, method: str, tasks: str, **settings: Any) -> Experiment:
+def image_experiment(options: TrainingOptions, method: str, tasks: str, **settings: JSON) -> Experiment:
     """An experiment of this size on images; 40 validations draw its curve, in a quick run 4."""
     every = max(1, options.steps // (4 if options.quick else 40))
-    small: dict[str, Any] = {}
-    if options.quick:
-        small = {"validation_tasks": 10, "filters": 8, "blocks": 2, "image_size": 28}
-    sizes = {"seed": options.seed, "seeds": options.seeds, "steps": options.steps}
+    small = {"validation_tasks": 10, "filters": 8, "blocks": 2, "image_size": 28} if options.quick else {}
+    sizes: JSON = {"seed": options.seed, "seeds": options.seeds, "steps": options.steps}
     return Experiment(method, tasks, log_every=every, validate_every=every, **(sizes | settings | small))
 
 
@@ -54,13 +52,8 @@ def evaluate_images(
         scores=scores_of(scores), elsewhere={place: scores_of(rows) for place, rows in places.items()},
         on_support=scores_of(evaluate_model(model, plan, steps=steps, norms=first, on="support"))
         if test.on_support else [],
-        episodes=_episodes(model, ways, shots, test.steps[0]) if model.finite else [],
+        episodes=example_episodes(model.problem, answering(model), ways, shots, test.steps[0]) if model.finite else [],
     )  # fmt: skip
-
-
-def _episodes(model: Model, ways: int, shots: int, steps: int) -> list[dict[str, Any]]:
-    episodes = example_episodes(model.problem, answering(model), ways, shots, steps)
-    return [episode._asdict() for episode in episodes]
 
 
 def accuracy_rows(
@@ -81,7 +74,12 @@ def accuracy_rows(
 
 
 def _accuracy(
-    cell: Cell[Training], found: Measurement, score: Score | None, setting: Any, norm: str | None, published: Published
+    cell: Cell[Training],
+    found: Measurement,
+    score: Score | None,
+    setting: Setting,
+    norm: str | None,
+    published: Published,
 ) -> Row:
     return make_row(
         cell, found, score, metric="accuracy", published=published,
@@ -90,7 +88,7 @@ def _accuracy(
     )  # fmt: skip
 
 
-def cost_rows(results: Results[Any, Training, Measurement]) -> list[Cost]:
+def cost_rows(results: Results[O, Training, Measurement]) -> list[Cost]:
     """The wall time of each row."""
     return [
         Cost(cell.label, cell.name, cell.plan.length, found.seconds / 60, steps_per_second=found.steps_per_second)
@@ -98,10 +96,9 @@ def cost_rows(results: Results[Any, Training, Measurement]) -> list[Cost]:
     ]
 
 
-def episode_pages(results: Results[Any, Training, Measurement]) -> dict[str, Markup]:
+def episode_pages(results: Results[O, Training, Measurement]) -> dict[str, Markup]:
     """The page of example episodes: each query under the class it was given, right or wrong."""
     parts = [heading("Example episodes", 1), paragraph(EXPLANATION)]
     for cell, found in results.pairs:
-        episodes = [ExampleEpisode(**episode) for episode in found.episodes]
-        parts += [heading(f"{cell.label}, {cell.name}"), episodes_html(episodes)]
+        parts += [heading(f"{cell.label}, {cell.name}"), episodes_html(list(found.episodes))]
     return {"episodes": Markup().join(parts)}

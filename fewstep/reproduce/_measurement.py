@@ -1,12 +1,13 @@
 """What is measured of a training, as records that a file keeps."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import Experiment
-from fewstep.problems import ScoreRow
-from fewstep.reproduce._rows import Published, Row, Setting, compare, read_record
+from fewstep.files import JSON
+from fewstep.problems import ExampleEpisode, ScoreRow
+from fewstep.reproduce._rows import Changes, Published, Row, Setting, compare, read_record
 from fewstep.reproduce._study import Cell
 
 
@@ -29,7 +30,7 @@ class Training(NamedTuple):
     experiment: Experiment
     inner_steps: tuple[int, ...]
     shots: tuple[int, ...] = ()
-    elsewhere: tuple[tuple[str, dict[str, Any]], ...] = ()
+    elsewhere: tuple[tuple[str, Changes], ...] = ()
     images: ImageTest | None = None
 
     @property
@@ -102,22 +103,7 @@ class Measurement(NamedTuple):
     times: Sequence[tuple[int, float]] = ()
     curves: Sequence[TaskCurve] = ()
     inside: Sequence[Updated] = ()
-    episodes: Sequence[dict[str, Any]] = ()
-
-
-def read_measurement(stored: Mapping[str, Any]) -> Measurement:
-    """The measurement of a file; older files call scores `errors`, and those on the support `seen`."""
-    older = {"errors": "scores", "seen": "on_support"}
-    found = {older.get(key, key): value for key, value in stored.items()}
-    kinds: dict[str, Any] = {
-        "scores": Score, "on_support": Score, "training": Validation, "curves": TaskCurve, "inside": Updated,
-    }  # fmt: skip
-    for key in kinds.keys() & found.keys():
-        found[key] = [read_record(kinds[key], entry) for entry in found[key]]
-    places = found.get("elsewhere", {}).items()
-    found["elsewhere"] = {place: [read_record(Score, score) for score in scores] for place, scores in places}
-    found["times"] = [(int(step), float(seconds)) for step, seconds in found.get("times", [])]
-    return read_record(Measurement, found)
+    episodes: Sequence[ExampleEpisode] = ()
 
 
 def scores_of(rows: Sequence[ScoreRow]) -> list[Score]:
@@ -127,7 +113,7 @@ def scores_of(rows: Sequence[ScoreRow]) -> list[Score]:
 
 def make_row(
     cell: Cell[Training], found: Measurement, score: Score | None, *, metric: str, setting: Setting,
-    published: Published = None, **more: Any,
+    published: Published = None, **more: JSON,
 ) -> Row:  # fmt: skip
     """The row of one score, which is missing where every seed diverged."""
     verdict = "diverged"

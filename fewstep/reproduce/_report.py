@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -10,7 +9,7 @@ from fewstep.files import write_text
 from fewstep.pages import heading, link, note, page, paragraph, table
 from fewstep.reproduce._figure import write_figure
 from fewstep.reproduce._rows import Cost, Result, Row, Unfinished
-from fewstep.reproduce._study import Results, Study, Table
+from fewstep.reproduce._study import AnyStudy, M, O, P, Results, Study, Table
 
 HEAD = ["method", "setting", "ours", "std", "paper", ""]
 _UNFINISHED = ["row", "validated at step", "accuracy there", "minutes", "goes on with"]
@@ -33,7 +32,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def tables_of(study: Study[Any, Any, Any], result: Result) -> list[Table]:
+def tables_of(study: AnyStudy, result: Result) -> list[Table]:
     """The tables of a result: the study's own, or that of its rows, with costs and what is under way."""
     if study.tables:
         return study.tables(result)
@@ -52,7 +51,7 @@ def main_table(mark: str, rows: list[Row], legend: str = "") -> Table:
     return Table(mark, HEAD, table_rows(rows), legend=legend)
 
 
-def write_report(folder: Path, study: Study[Any, Any, Any], results: Results[Any, Any, Any], result: Result) -> None:
+def write_report(folder: Path, study: Study[O, P, M], results: Results[O, P, M], result: Result) -> None:
     """Writes `report.html`, the figures' files and the pages beside it."""
     mark = "" if study.is_full(results.options) else study.describe(results.options)
     parts = [heading(study.title, 1), *([paragraph(f"{mark.capitalize()}.", "mark")] if mark else [])]

@@ -1,8 +1,11 @@
 """Rows of a study's table: what was measured of a cell, beside what a paper has, and the verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from fewstep.files import JSON
+
+Changes = Mapping[str, JSON]  # settings of an experiment, by name
 Setting = Mapping[str, float | str]
 Published = tuple[float, float | None] | None  # a mean and its 95% interval, if that is known
 
@@ -32,7 +35,7 @@ class Row(NamedTuple):
     cell: str | None = None
     steps: int | None = None
     command: str | None = None
-    more: Mapping[str, Any] = {}
+    more: Mapping[str, JSON] = {}
 
 
 class Cost(NamedTuple):
@@ -69,7 +72,7 @@ class Result(NamedTuple):
     name: str
     protocol: str
     quick: bool
-    scale: Mapping[str, Any]
+    scale: Mapping[str, JSON]
     rows: list[Row]
     command: str
     versions: Mapping[str, str]
@@ -80,15 +83,15 @@ class Result(NamedTuple):
     cost: Sequence[Cost] = ()
     unfinished: Sequence[Unfinished] = ()
     trained_at_commits: Sequence[str] = ()
-    more: Mapping[str, Any] = {}
+    more: Mapping[str, JSON] = {}
 
 
-R = TypeVar("R")  # a NamedTuple
+R = TypeVar("R")
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> JSON:
     """A record as a JSON object, and what it holds likewise; the keys of `more` stand beside its own."""
-    if hasattr(value, "_asdict"):  # a NamedTuple
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a NamedTuple
         fields = {key: as_json(entry) for key, entry in value._asdict().items()}
         more = fields.pop("more", {})
         return {**fields, **more}
@@ -97,19 +100,26 @@ def as_json(value: Any) -> Any:
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def read_record(kind: type[R], stored: Mapping[str, Any]) -> R:
-    """The record of a JSON object; what it lacks has its default, what is beyond it goes into `more`."""
-    fields: tuple[str, ...] = getattr(kind, "_fields")  # noqa: B009
-    own = {key: value for key, value in stored.items() if key in fields}
-    beyond = {key: value for key, value in stored.items() if key not in fields}
-    return kind(**own, **({"more": beyond} if "more" in fields else {}))
+def read_record(kind: Callable[..., R], stored: JSON) -> R:
+    """The value of a type, such as a record, that `as_json` wrote: what a record lacks has its default, what is beyond
+    it goes into `more`, if it has that."""
+    return cast(R, _read(kind, stored))
 
 
-def read_result(stored: Mapping[str, Any]) -> Result:
-    """The result of a file, `result.json`."""
-    kinds: dict[str, Any] = {"rows": Row, "cost": Cost, "unfinished": Unfinished}
-    lists = {key: [read_record(kind, entry) for entry in stored.get(key, [])] for key, kind in kinds.items()}
-    return read_record(Result, {**stored, **lists})
+def _read(kind: object, stored: JSON) -> object:
+    if isinstance(kind, type) and hasattr(kind, "_fields"):  # a NamedTuple
+        hints = get_type_hints(kind)
+        own = {key: _read(hints[key], value) for key, value in stored.items() if key in hints}
+        beyond = {key: value for key, value in stored.items() if key not in hints}
+        return kind(**own, **({"more": beyond} if "more" in hints else {}))
+    parts, container = get_args(kind), get_origin(kind)
+    if container is tuple:
+        return tuple(map(_read, parts, stored))
+    if container in (list, Sequence):
+        return [_read(parts[0], entry) for entry in stored]
+    if container in (dict, Mapping):
+        return {key: _read(parts[1], entry) for key, entry in stored.items()}
+    return stored
 
 
 def compare(mean: float | None, interval: float | None, published: Published, *, higher: bool = False) -> str:

@@ -5,9 +5,8 @@ import importlib.metadata
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from fewstep.files import finite, read_json, write_json
+from fewstep.files import JSON, finite, read_json, write_json
 from fewstep.machine.devices import cores
 from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
@@ -24,9 +23,9 @@ from fewstep.reproduce._folder import (
 )
 from fewstep.reproduce._measurement import Training
 from fewstep.reproduce._report import write_report
-from fewstep.reproduce._rows import Result, Row, as_json
+from fewstep.reproduce._rows import Result, Row, as_json, read_record
 from fewstep.reproduce._speed import Rate, Speed
-from fewstep.reproduce._study import Cell, M, O, P, Pairs, Results, Study
+from fewstep.reproduce._study import AnyCell, Cell, M, O, P, Pairs, Results, Study
 from fewstep.runs import Progress
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
@@ -36,7 +35,7 @@ _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
 class Watch:
     """Who watches: `cells(cells)` gives the progress of each cell by its number, `say` takes remarks."""
 
-    cells: Callable[[list[Cell[Any]]], Callable[[int], Progress]]
+    cells: Callable[[list[AnyCell]], Callable[[int], Progress]]
     say: Callable[[str], None]
 
 
@@ -82,14 +81,14 @@ def _run_all(
     return pairs
 
 
-def _speed(study: Study[O, P, Any], folder: Path, cells: list[Cell[P]], options: O, watch: Watch) -> Speed:
+def _speed(study: Study[O, P, M], folder: Path, cells: list[Cell[P]], options: O, watch: Watch) -> Speed:
     """The speed of the cells side by side; measured once."""
     assert study.time is not None
     stored = read_json(folder / "speed.json")
     if stored is None:
         stored = as_json(study.time(cells, options, watch.say))
         write_json(folder / "speed.json", stored)
-    return {kind: {label: Rate(**rate) for label, rate in rates.items()} for kind, rates in stored.items()}
+    return {kind: read_record(dict[str, Rate], rates) for kind, rates in stored.items()}
 
 
 def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], seconds: float) -> Result:
@@ -102,15 +101,14 @@ def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], secon
         dataclasses.asdict(options), _rows(study, results), command(study, chosen_options),
         **made_with(*study.packages), total_seconds=seconds, report=str(out / "report.html"),
         cost=study.cost(results) if study.cost else [], trained_at_commits=sorted(commits),
-        unfinished=unfinished(study, results) if _is_by_row(study) else [],
-        more=study.more(results) if study.more else {},
+        unfinished=unfinished(study, results), more=study.more(results) if study.more else {},
     )  # fmt: skip
     write_json(out / "result.json", finite(as_json(result)))
     write_report(out, study, results, result)
     return result
 
 
-def _is_by_row(study: Study[O, Any, Any]) -> bool:
+def _is_by_row(study: Study[O, P, M]) -> bool:
     return "steps" in study.free
 
 
@@ -129,7 +127,7 @@ def _rows(study: Study[O, P, M], results: Results[O, P, M]) -> list[Row]:
     return [row if row.verdict == "diverged" else row._replace(verdict=instead) for row in rows]
 
 
-def made_with(*more: str) -> dict[str, Any]:
+def made_with(*more: str) -> dict[str, JSON]:
     """What a result was made with: versions, cores, commit."""
     versions = {package: importlib.metadata.version(package) for package in (*_PACKAGES, *more)}
     return {"versions": versions | {"python": platform.python_version()}, "cores": cores(), "commit": commit()}

@@ -8,20 +8,17 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 from markupsafe import Markup
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
+from fewstep.problems import option
 from fewstep.reproduce._figure import Figure
 from fewstep.reproduce._rows import Cost, Result, Row, Setting
 from fewstep.reproduce._speed import Speed
 from fewstep.runs import Progress
 
 
-def option(default: Any, help: str, *, min: int | None = None) -> Any:
-    """A field that users can set; one without help is the study's own."""
-    return dataclasses.field(default=default, metadata={"help": help, "min": min})
-
-
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What every study takes."""
+    """What every study takes: fields made by `option`, which users can set; other fields are the study's own."""
 
     seed: int = option(0, "The first of the seeds.", min=0)
     quick: bool = option(False, "A look in about a minute: a small size, marked as such in every output.")
@@ -65,7 +62,7 @@ class ImageOptions(TrainingOptions):
     """Of studies of images, which are trained row by row: `budget` in seconds takes the place of `steps`."""
 
     budget: float | None = option(None, "Train each row for so long, such as 30m or 2h, instead of a number of steps.")
-    shots: tuple[int, ...] = option((), "Rows of so many shots.", min=None)
+    shots: tuple[int, ...] = option((), "Rows of so many shots.")
 
     def length(self) -> str:
         """How long each training is, in words."""
@@ -148,10 +145,13 @@ class Runner(Generic[O, P, M]):
     """
 
     run: Callable[[Cell[P], Path, O, Progress], M | None]
-    read: Callable[[Any], M]
+    read: Callable[[JSON], M]
     so_far: Callable[[Cell[P], Path], M | None] = lambda cell, path: None
     fit: Callable[[Cell[P], Path, O, Callable[[str], None]], Cell[P]] = lambda cell, path, options, say: cell
     prepare: Callable[[list[Cell[P]]], None] = lambda cells: None
+
+
+AnyCell = Cell[Any]  # where cells of several studies meet
 
 
 class Table(NamedTuple):
@@ -198,7 +198,7 @@ class Study(Generic[O, P, M]):
     cost: Callable[[Results[O, P, M]], list[Cost]] | None = None
     tables: Callable[[Result], list[Table]] | None = None
     pages: Callable[[Results[O, P, M]], dict[str, Markup]] | None = None
-    more: Callable[[Results[O, P, M]], dict[str, Any]] | None = None
+    more: Callable[[Results[O, P, M]], Mapping[str, JSON]] | None = None
 
     @property
     def gathers(self) -> bool:
@@ -218,3 +218,6 @@ class Study(Generic[O, P, M]):
     def usual(self, options: O) -> O:
         """The options that a run of this kind has unless others are given."""
         return self.quick if options.quick else self.full
+
+
+AnyStudy = Study[Any, Any, Any]  # studies differ in their options, plans and measurements, and meet in one table

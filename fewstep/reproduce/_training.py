@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from fewstep._outer import task_keys
 from fewstep._streams import UNSEEN
 from fewstep.compute import light
 from fewstep.experiments import Experiment
-from fewstep.files import read_json, write_json, writing
+from fewstep.files import JSON, read_json, write_json, writing
 from fewstep.inspection import inspect
 from fewstep.machine.layout import choose, prepare
 from fewstep.machine.meter import Meter
@@ -29,9 +30,9 @@ from fewstep.reproduce._measurement import (
     Training,
     Updated,
     Validation,
-    read_measurement,
     scores_of,
 )
+from fewstep.reproduce._rows import read_record
 from fewstep.reproduce._speed import Speed, measure
 from fewstep.reproduce._study import Cell, ImageOptions, Runner, TrainingOptions
 from fewstep.runs import Progress, Run, create_run, differences, load, open_run, steps_within, train_run
@@ -42,16 +43,11 @@ SHOTS = 10  # of every training on curves
 _NOTE_SECONDS = 10.0
 
 
-def curve_experiment(options: TrainingOptions, method: str, tasks: str, **settings: Any) -> Experiment:
+def curve_experiment(options: TrainingOptions, method: str, tasks: str, **settings: JSON) -> Experiment:
     """An experiment of this size on curves; validation on 200 tasks draws the training curves."""
     every = max(1, options.steps // 60)
-    sizes = {"seeds": options.seeds, "seed": options.seed, "steps": options.steps, "log_every": every, "shots": SHOTS}
-    return Experiment(method, tasks, validate_every=every, validation_tasks=200, **(sizes | settings))
-
-
-def changed(experiment: Experiment, **settings: Any) -> Experiment:
-    """The experiment with other settings."""
-    return experiment.replace(**settings)
+    sizes: JSON = {"seeds": options.seeds, "seed": options.seed, "steps": options.steps, "shots": SHOTS}
+    return Experiment(method, tasks, log_every=every, validate_every=every, validation_tasks=200, **(sizes | settings))
 
 
 def fit(cell: Cell[Training], path: Path, options: TrainingOptions, say: Callable[[str], None]) -> Cell[Training]:
@@ -80,7 +76,7 @@ def _check_same(path: Path, there: Experiment, here: Experiment) -> None:
 
 def with_steps(cell: Cell[Training], steps: int, every: int) -> Cell[Training]:
     """The cell with so many steps, logged and validated so often; its setting says so if the study has others."""
-    experiment = changed(cell.plan.experiment, steps=steps, log_every=every, validate_every=every)
+    experiment = cell.plan.experiment.replace(steps=steps, log_every=every, validate_every=every)
     other = {} if steps == cell.plan.experiment.steps else {"steps": steps}
     plan = cell.plan._replace(experiment=experiment)
     return dataclasses.replace(cell, plan=plan, setting={**cell.setting, **other})
@@ -115,7 +111,7 @@ def _whole(path: Path, cell: Cell[Training], progress: Progress) -> Measurement 
     """What is noted of a finished training, unless its last checkpoint was damaged since."""
     if (stored := read_json(path / "trained.json")) is None:
         return None
-    trained = read_measurement(stored)
+    trained = read_record(Measurement, stored)
     if trained.diverged_at:
         return trained
     model = load(path)
@@ -150,7 +146,7 @@ def _train(path: Path, cell: Cell[Training], progress: Progress) -> Measurement 
         outcome, diverged = None, error.step
     trained = {"seconds": seconds(), "steps_per_second": meter.value, "diverged_at": diverged, "commit": commit()}
     write_json(path / "trained.json", trained)
-    return None if outcome and outcome.signalled else read_measurement(trained)
+    return None if outcome and outcome.signalled else read_record(Measurement, trained)
 
 
 def _evaluate(plan: Training, found: Measurement, model: Model, n_tasks: int) -> Measurement:
@@ -223,11 +219,12 @@ def side_by_side(cells: list[Cell[Training]], options: TrainingOptions, say: Cal
     plain = {cell.title: cell.plan.experiment for cell in cells if not cell.setting}
     if not plain:
         return {}
-    alone = {label: changed(experiment, seeds=1) for label, experiment in plain.items()}
+    alone = {label: experiment.replace(seeds=1) for label, experiment in plain.items()}
     long = options.steps >= 60_000 and options.n_tasks >= 600
-    size: dict[str, Any] = {"seconds": 0.6, "repeats": 9} if long else {"seconds": 0.05, "repeats": 3}
-    together = {"together": measure(plain, "MAML", say, **size)} if options.seeds > 1 else {}
-    return {"alone": measure(alone, "MAML", say, **size), **together}
+    timed = partial(measure, reference="MAML", say=say, seconds=0.6 if long else 0.05, repeats=9 if long else 3)
+    return {"alone": timed(alone), **({"together": timed(plain)} if options.seeds > 1 else {})}
 
 
-TRAININGS: Runner[Any, Training, Measurement] = Runner(run, read_measurement, so_far, fit, make_devices)
+TRAININGS: Runner[Any, Training, Measurement] = Runner(
+    run, partial(read_record, Measurement), so_far, fit, make_devices
+)

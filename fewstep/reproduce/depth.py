@@ -1,16 +1,14 @@
 """Figure 5 of the universality paper: MAML needs depth, a network that is given the task does not."""
 
-from typing import Any
-
 from fewstep.reproduce._curve_figures import training_curves
 from fewstep.reproduce._figure import Figure, lines
 from fewstep.reproduce._measurement import Measurement, Training, make_row
-from fewstep.reproduce._rows import Row, with_verdicts
+from fewstep.reproduce._rows import Changes, Row, with_verdicts
 from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 WIDTHS = {1: 250, 2: 200, 3: 141, 4: 115, 5: 100}  # of each hidden layer, for about 40,000 weights from depth 2 on
-_TASKS: dict[str, Any] = {
+_TASKS: Changes = {
     "order": 3, "x_range": (-3.0, 3.0), "divisor": 1.0, "shots": 40, "queries": 40, "init": "he", "bias_inputs": 10,
     "schedule": "cosine",
 }  # fmt: skip
@@ -20,7 +18,7 @@ LABELS = {"maml": "MAML", "told": "told the task"}
 
 def cells(options: TrainingOptions) -> list[Cell[Training]]:
     """Both networks at each depth; a quick run takes two depths."""
-    kinds: dict[str, dict[str, Any]] = {
+    kinds: dict[str, Changes] = {
         "maml": {"inner_steps": 1, "inner_lr": _INNER_LR}, "told": {"inner_steps": 0, "conditioned": True},
     }  # fmt: skip
     return [

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fewstep.reproduce._curve_figures import training_curves
-from fewstep.reproduce._figure import Figure, keys, lines, rows_of
+from fewstep.reproduce._figure import Figure, Look, keys, lines, rows_of
 from fewstep.reproduce._measurement import Measurement, Score, Training, make_row
-from fewstep.reproduce._rows import Row, with_verdicts
+from fewstep.reproduce._rows import Changes, Row, with_verdicts
 from fewstep.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
@@ -17,7 +16,7 @@ ELSEWHERE = (
     ("amplitude 5 to 10", {"amplitude": (5.0, 10.0)}),
     ("phase pi to 2 pi", {"phase": (math.pi, 2 * math.pi)}),
 )
-_TASKS: dict[str, Any] = {
+_TASKS: Changes = {
     "frequency": (1.0, 1.0), "shots": 5, "queries": 10, "hidden": (100, 100), "bias_inputs": 10, "init": "he",
 }  # fmt: skip
 _INNER_LR = 0.001
@@ -67,7 +66,7 @@ def figures(results: Results[TrainingOptions, Training, Measurement]) -> list[Fi
         for cell, found in results.pairs
         for where, scores in _places(found).items() for score in scores
     ]  # fmt: skip
-    look: Any = {"labels": [cell.label for cell, _ in results.pairs], "xscale": "symlog", "yscale": "log"}
+    look: Look = {"labels": [cell.label for cell, _ in results.pairs], "xscale": "symlog", "yscale": "log"}
     return [
         Figure(
             "more-steps", "Figure 2: more gradient steps",

@@ -3,20 +3,19 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from fewstep.reproduce import omniglot
-from fewstep.reproduce._figure import Figure, Panel, keys, lines, rows_of
+from fewstep.reproduce._figure import Axes, Figure, Panel, Points, keys, lines, rows_of
 from fewstep.reproduce._images import BY_ROW, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Score, Training, make_row
-from fewstep.reproduce._rows import Row, with_verdicts
+from fewstep.reproduce._rows import Changes, Row, with_verdicts
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 GRADIENT = {"MAML": "maml", "MT-net": "mtnet"}
 READING = {"SNAIL": "snail", "MetaNet": "metanet", "LSTM": "recurrent"}
-_SINE: dict[str, Any] = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
-_OF_RULES: dict[str, Any] = {
+_SINE: Changes = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
+_OF_RULES: Changes = {
     "hidden": (100, 100), "bias_inputs": 10, "init": "he", "inner_steps": 5, "inner_lr": 0.001,
 }  # fmt: skip
 AMPLITUDES = tuple((low, low + 1.0) for low in (5.0, 6.0, 7.0, 8.0, 9.0))
@@ -117,7 +116,7 @@ def figures(results: Results[ImageOptions, Training, Measurement]) -> list[Figur
     ]  # fmt: skip
 
 
-def _figure(name: str, caption: str, data: list[tuple[Any, ...]]) -> Figure:
+def _figure(name: str, caption: str, data: Points) -> Figure:
     return Figure(
         name, "Figure 3: beyond the training's tasks", f"{caption} The band is the 95% interval over tasks.",
         [_panel(kind, rows_of(data, kind)) for kind in keys(data)],
@@ -125,11 +124,11 @@ def _figure(name: str, caption: str, data: list[tuple[Any, ...]]) -> Figure:
     )  # fmt: skip
 
 
-def _panel(kind: str, data: list[tuple[Any, ...]]) -> Panel:
+def _panel(kind: str, data: Points) -> Panel:
     images, xlabel = kind in ("shear", "zoom"), kind + (" / pi" if kind == "phase" else "")
     draw = lines(kind, data, xlabel, "accuracy in %" if images else "error", factor=100 if images else 1)
 
-    def panel(ax: Any) -> None:
+    def panel(ax: Axes) -> None:
         draw(ax)
         if kind == "zoom":
             ax.invert_xaxis()

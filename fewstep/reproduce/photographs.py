@@ -1,13 +1,13 @@
 """Photographs: CIFAR-FS, and miniImageNet, which is the lower part of Table 3 of the MT-net paper."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewstep.experiments import Experiment
 from fewstep.reproduce._image_figures import figures
 from fewstep.reproduce._images import BY_ROW, LEGEND, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training
-from fewstep.reproduce._rows import Row
+from fewstep.reproduce._rows import Changes, Row
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
 from fewstep.reproduce._training import TRAININGS
 
@@ -37,7 +37,7 @@ class _Recipe(NamedTuple):
     """How the rows of a study are trained. Prototypes train with more ways than they are tested with."""
 
     queries: int
-    rules: dict[str, Any]
+    rules: Changes
     tasks_of_learners: int
     ways_of_prototypes: dict[int, int]  # by their shots; 20 where nothing is said
 
@@ -68,7 +68,7 @@ def _rule(options: ImageOptions, tasks: str, label: str, method: str, shots: int
 
 
 def _learner(options: ImageOptions, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell[Training]:
-    sizes: dict[str, Any] = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
+    sizes: Changes = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
     if method == "prototypes" and not options.quick:
         sizes = {"ways": recipe.ways_of_prototypes.get(shots, 20), "validation_ways": WAYS, "meta_batch": 1}
     experiment = image_experiment(options, method, tasks, shots=shots, queries=recipe.queries, **sizes)

@@ -9,7 +9,7 @@ from fewstep.reproduce._images import BY_ROW, LEGEND, cost_rows, episode_pages
 from fewstep.reproduce._measurement import ImageTest, Measurement, Training, image_test, make_row
 from fewstep.reproduce._rows import Row, with_verdicts
 from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
-from fewstep.reproduce._training import TRAININGS, changed
+from fewstep.reproduce._training import TRAININGS
 
 WAYS = 20
 STEPS = (0, 1, 5, 10, 20, 50, 100)
@@ -23,7 +23,7 @@ def cells(options: ImageOptions) -> list[Cell[Training]]:
     known = omniglot.cells(dataclasses.replace(options, shots=(1,)))
     plain = next(cell for cell in known if cell.name == f"maml-{ways}way-1shot")
     plan = Training(plain.plan.experiment, STEPS, images=ImageTest(image_test(plain).tests, STEPS, on_support=True))
-    random = plan._replace(experiment=changed(plan.experiment, steps=0))
+    random = plan._replace(experiment=plan.experiment.replace(steps=0))
     maml = dataclasses.replace(plain, plan=plan)
     return [maml, dataclasses.replace(maml, name="random", label="random start", plan=random)]
 

@@ -1,10 +1,9 @@
 """Table 1 of the MT-net paper: sine waves, trained with 10 shots, tested with 5, 10 and 20."""
 
 from functools import partial
-from typing import Any
 
 from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_steps, mean_training, training_curves
-from fewstep.reproduce._figure import Figure, beside_the_paper, rows_of
+from fewstep.reproduce._figure import Axes, Figure, Points, beside_the_paper, rows_of
 from fewstep.reproduce._measurement import Measurement, Training, error_row
 from fewstep.reproduce._rows import Cost, Row, Setting
 from fewstep.reproduce._speed import Speed
@@ -121,7 +120,7 @@ def _cost(speed: Speed) -> Figure:
     )  # fmt: skip
 
 
-def _bars(title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
+def _bars(title: str, data: Points, ax: Axes) -> None:
     for place, (_, _, rate, low, high, times) in enumerate(reversed(data)):
         ax.barh(place, rate, color="#56b4e9", xerr=[[rate - low], [high - rate]], ecolor="#495057")
         ax.text(rate * 0.02, place, "" if times is None else f"{times:.2f}", va="center", fontsize=8)

@@ -1,9 +1,7 @@
 """Table 2 of the MT-net paper: how much the step size matters."""
 
-from typing import Any
-
 from fewstep.reproduce._curve_figures import adapted_curves, error_by_inner_steps, training_curves
-from fewstep.reproduce._figure import Figure, lines
+from fewstep.reproduce._figure import Figure, Points, lines
 from fewstep.reproduce._measurement import Measurement, Training, error_row
 from fewstep.reproduce._rows import Row
 from fewstep.reproduce._study import LEGEND, QUICK, Cell, Results, Study, TrainingOptions
@@ -64,7 +62,7 @@ def _by_alpha(rows: list[Row]) -> Figure:
         for r in rows
         if not r.ours
     ]
-    panels: dict[str, list[tuple[Any, ...]]] = {"measured here": [*data], "the paper": [*paper]}
+    panels: dict[str, Points] = {"measured here": [*data], "the paper": [*paper]}
     return Figure(
         "error-by-alpha", "Error against the step size",
         "Mean squared error after one step at 10 shots, measured here and, on the right, as the paper prints it; the "

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fewstep.problems import (
     BASELINES,
     IN_MEMORY,
     Answers,
+    Curve,
     answer_tasks,
     choose_rows,
     compare,
@@ -29,6 +30,16 @@ OURS = {"MT-net": "mtnet", "MT-net + rates": "mtnet+rates", "MAML": "maml", "rid
 _DRAWN = 3  # tasks whose curves are kept
 
 
+class Comparison(NamedTuple):
+    """The plan of a cell: a data set in one of its splits, and a method, or all baselines."""
+
+    set: str
+    split: int
+    method: str
+    length: int = 1
+    work: int = 1
+
+
 class Score(NamedTuple):
     """The error over tasks, the squared error of each, and how often the 90% interval holds the truth."""
 
@@ -44,7 +55,7 @@ class Scores(NamedTuple):
     by_shots: Mapping[str, Score]
     seconds: float
     steps: int | None = None
-    curves: Sequence[dict[str, Any]] = ()
+    curves: Sequence[Curve] = ()
 
 
 def prepared(entry: Entry, split: int) -> Table:
@@ -77,13 +88,13 @@ def measure_ours(table: Table, method: str, steps: int, seed: int) -> Scores:
     return Scores(scores, time.monotonic() - begin, history[-1][0] if history else steps, _curves(model, rows))
 
 
-def _curves(model: Model, rows: Rows) -> list[dict[str, Any]]:
+def _curves(model: Model, rows: Rows) -> list[Curve]:
     """A few held-out tasks after learning from five points, where one column runs along them."""
     schema = model.problem.details.schema
     along = running(schema, rows)
     tasks = range(min(_DRAWN, len(rows.names))) if along is not None else ()
     ask, support = answering(model), [choose_rows(rows, n, SHOTS[1], 0) for n in tasks]
-    return [curve_of(ask, schema, rows, n, support[n], along or 0)._asdict() for n in tasks]
+    return [curve_of(ask, schema, rows, n, support[n], along or 0) for n in tasks]
 
 
 def measure_baselines(table: Table, seed: int, say: Callable[[str], None]) -> dict[str, Scores]:

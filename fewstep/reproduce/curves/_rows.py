@@ -3,21 +3,20 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from fewstep.problems import Curve, draw_curve
-from fewstep.reproduce._figure import Figure, keys, lines, rows_of, style
+from fewstep.reproduce._figure import Axes, Figure, keys, lines, rows_of, style
 from fewstep.reproduce._rows import Result, Row, with_verdicts
-from fewstep.reproduce._study import Results, Table
-from fewstep.reproduce.curves._measure import OURS, SHOTS, Scores
+from fewstep.reproduce._study import O, Results, Table
+from fewstep.reproduce.curves._measure import OURS, SHOTS, Comparison, Scores
 from fewstep.reproduce.curves._sets import SETS
 
 _DRAWN = "MT-net"  # whose curves the report shows, in the first split
 
 
-def rows(results: Results[Any, Any, dict[str, Scores]]) -> list[Row]:
+def rows(results: Results[O, Comparison, dict[str, Scores]]) -> list[Row]:
     """One row for each set, method and number of points, over all splits."""
     splits: dict[tuple[str, str], list[Scores]] = {}
     for cell, found in sorted(results.pairs, key=lambda pair: list(SETS).index(pair[0].plan.set)):
@@ -99,10 +98,10 @@ def _cell(row: Row) -> str:
     return f"{row.mean:.2f} ± {row.interval95:.2f}"
 
 
-def figures(results: Results[Any, Any, dict[str, Scores]]) -> list[Figure]:
+def figures(results: Results[O, Comparison, dict[str, Scores]]) -> list[Figure]:
     """Error against points, and adapted curves."""
     curves = [
-        (cell.plan.set, Curve(**curve))
+        (cell.plan.set, curve)
         for cell, found in results.pairs if cell.plan.split == 0 and _DRAWN in found for curve in found[_DRAWN].curves
     ]  # fmt: skip
     return [_errors(rows(results)), _adapted(curves)]
@@ -135,7 +134,7 @@ def _adapted(curves: list[tuple[str, Curve]]) -> Figure:
     )  # fmt: skip
 
 
-def _one(name: str, curve: Curve, ax: Any) -> None:
+def _one(name: str, curve: Curve, ax: Axes) -> None:
     draw_curve(ax, curve, ("MT-net", style(1)["color"]))
     ax.set_title(f"{name}: {curve.task}", fontsize=8)
     ax.legend(fontsize=5)

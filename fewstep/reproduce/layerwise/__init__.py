@@ -5,11 +5,14 @@ Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding (
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from fewstep._errors import FewstepError
-from fewstep.reproduce._study import Options, Runner, Study, option
-from fewstep.reproduce.layerwise._rows import claims_of, read_measurement
+from fewstep.files import JSON
+from fewstep.problems import option
+from fewstep.reproduce._rows import read_record
+from fewstep.reproduce._study import Options, Runner, Study
+from fewstep.reproduce.layerwise._rows import Folds, Measurement, claims_of
 from fewstep.reproduce.layerwise._tables import tables
 
 _MAX_SEED = 2**31 // 1000
@@ -36,10 +39,10 @@ class LayerwiseOptions(Options):
         return f"{self.folds} folds, seed {self.seed}, at most {self.epochs:,} epochs"
 
 
-def _later(name: str) -> Callable[..., Any]:
+def _later(name: str) -> Callable[..., JSON]:
     """A function of the grid, whose module needs scikit-learn and is imported when the function is first called."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> JSON:
         try:
             from fewstep.reproduce.layerwise import _grid
         except ImportError as error:
@@ -49,13 +52,14 @@ def _later(name: str) -> Callable[..., Any]:
     return call
 
 
-STUDY: Study[LayerwiseOptions, Any, Any] = Study(
+STUDY: Study[LayerwiseOptions, Folds, Measurement] = Study(
     "layerwise",
     "Networks without backpropagation, learned layer by layer",
     "The sets and methods of the poster, and the claims on some of the sets.",
     "Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding (poster).",
     "",
-    Runner(_later("run"), read_measurement, _later("so_far")), _later("cells"), _later("rows"), _later("figures"),
+    Runner(_later("run"), partial(read_record, Measurement), _later("so_far")), _later("cells"), _later("rows"),
+    _later("figures"),
     full=LayerwiseOptions(), quick=LayerwiseOptions(folds=3, epochs=100, quick=True), free=("only", "untimed"),
     context=_later("sets_there"), places=("data_dir",), packages=("scikit-learn",), tables=tables, more=claims_of,
 )  # fmt: skip

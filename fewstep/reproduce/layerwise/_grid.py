@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -14,22 +13,13 @@ from fewstep.reproduce._rows import Row, as_json, read_record
 from fewstep.reproduce._study import Cell, Results
 from fewstep.reproduce.layerwise import LayerwiseOptions, _claims, _tables
 from fewstep.reproduce.layerwise._methods import METHODS, Fold
-from fewstep.reproduce.layerwise._rows import FoldScore, Measurement, as_row, summary
+from fewstep.reproduce.layerwise._rows import Folds, FoldScore, Measurement, as_row, summary
 from fewstep.reproduce.layerwise._sets import Entry, Table, entries
 from fewstep.runs import Progress
 
 _CLAIMS, _CLAIM_SETS = "claims", ("random", "adversarial", "wine")
 _ORDER = ("ism", "ism-balanced", "ws", "svm", "forest", "mlp", "sgd-ce", "sgd-mse", _CLAIMS)  # what takes long last
 _QUICK_SETS, _QUICK_METHODS = ("random", "wine"), ("ism", "ws", "svm", _CLAIMS)
-
-
-class Folds(NamedTuple):
-    """The plan of a cell: a set and a method, fold by fold, or the claims on a set."""
-
-    set: str
-    method: str
-    length: int
-    work: int = 1
 
 
 def sets_there() -> dict[str, str]:
@@ -98,7 +88,7 @@ def rows(results: Results[LayerwiseOptions, Folds, Measurement]) -> list[Row]:
     return [as_row(summary(plan.set, plan.method, known[plan.set], done, folds)) for plan, done in plans]
 
 
-def figures(results: Results[Any, Folds, Measurement]) -> list[Figure]:
+def figures(results: Results[LayerwiseOptions, Folds, Measurement]) -> list[Figure]:
     """Accuracy against time, and the claims."""
     claims = {cell.plan.set: found.claims for cell, found in results.pairs if found.claims}
     return [*_tables.figures(rows(results)), *_claims.figures(claims)]

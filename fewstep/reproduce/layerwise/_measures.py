@@ -14,7 +14,6 @@ the random features as the kernel; T is a ratio of sums of distances.
 """
 
 import warnings
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +51,7 @@ def ours(features: np.ndarray, codes: np.ndarray) -> dict[str, float]:
         return dict(zip(NAMES, [float(value) for value in (*values, trace_ratio(z, labels))], strict=True))
 
 
-def bandwidth(features: np.ndarray, codes: np.ndarray) -> Any:
+def bandwidth(features: np.ndarray, codes: np.ndarray) -> jax.Array:
     """The bandwidth that makes most of the features, looked for on some rows."""
     some = np.random.default_rng(0).permutation(len(codes))[:_ROWS]
     codes = np.unique(codes, return_inverse=True)[1]
@@ -65,7 +64,7 @@ _bandwidth = jax.jit(best_bandwidth)
 
 
 def authors(
-    kernel: Any, near: np.ndarray, features: np.ndarray, codes: np.ndarray, *, power: int = 1
+    kernel: jax.Array | float | None, near: np.ndarray, features: np.ndarray, codes: np.ndarray, *, power: int = 1
 ) -> dict[str, float]:
     """The measures in the authors' definition.
 

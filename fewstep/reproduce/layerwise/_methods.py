@@ -13,11 +13,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, project
+from fewstep.reproduce._rows import Changes
 from fewstep.reproduce.layerwise import _measures, _sgd
 from fewstep.reproduce.layerwise._rows import FoldScore
 
 NOISE = 0.02  # added to all rows before W_s sees them, as in the authors' code
-WS: dict[str, dict[str, Any]] = {  # the authors' choices for single sets
+WS: dict[str, Changes] = {  # the authors' choices for single sets
     "adversarial": {"smallest_bandwidth": 0.001},
     "divorce": {"smallest_bandwidth": 0.1, "n_bandwidths": 40},
 }

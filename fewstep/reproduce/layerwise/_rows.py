@@ -3,12 +3,14 @@
 import csv
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fewstep.reproduce._rows import Row, as_json, read_record
-from fewstep.reproduce._study import Results
+from fewstep.files import JSON
+from fewstep.reproduce._rows import Row, as_json
+from fewstep.reproduce._study import O, Results
+from fewstep.reproduce.layerwise._sets import Entry
 
 COLUMNS = ("L", "train", "test", "seconds", "H*", "MSE", "CE", "C", "T")
 Pair = Sequence[float]  # mean and deviation
@@ -44,7 +46,16 @@ LABELS = {
 _CHECKED = tuple(name for name in COLUMNS if name != "seconds")
 _MIN_DEVIATION = 0.01  # a poster deviation that is printed as 0 is held to this
 _CLOSE = 0.05  # for the accuracy of W_s against the authors' later files
-Claims = dict[str, Any]  # of one set, as `_claims.measure` gives them
+Claims = dict[str, JSON]  # of one set, as `_claims.measure` gives them
+
+
+class Folds(NamedTuple):
+    """The plan of a cell: a set and a method, fold by fold, or the claims on a set."""
+
+    set: str
+    method: str
+    length: int
+    work: int = 1
 
 
 class FoldScore(NamedTuple):
@@ -58,7 +69,7 @@ class FoldScore(NamedTuple):
     ours: Mapping[str, float] = {}
     authors: Mapping[str, float] = {}
     stopped: str | None = None
-    history: Sequence[Mapping[str, Any]] | None = None
+    history: Sequence[Mapping[str, JSON]] | None = None
     converged: bool | None = None
     epochs: int | None = None
 
@@ -70,12 +81,7 @@ class Measurement(NamedTuple):
     claims: Claims | None = None
 
 
-def read_measurement(stored: Mapping[str, Any]) -> Measurement:
-    """The measurement of a file."""
-    return Measurement([read_record(FoldScore, fold) for fold in stored["folds"]], stored["claims"])
-
-
-def claims_of(results: Results[Any, Any, Measurement]) -> dict[str, dict[str, Claims]]:
+def claims_of(results: Results[O, Folds, Measurement]) -> dict[str, dict[str, Claims]]:
     """The claims on each set as the result keeps them; kernels are in the figures."""
     claims = {cell.plan.set: found.claims for cell, found in results.pairs if found.claims}
     return {"claims": {name: {key: of[key] for key in of if key != "kernels"} for name, of in claims.items()}}
@@ -98,9 +104,9 @@ class Summary(NamedTuple):
     what: str = ""
     ours: Mapping[str, Pair | None] = {}
     authors: Mapping[str, Pair | None] = {}
-    published: Mapping[str, Any] | None = None
-    later: Mapping[str, Any] | None = None
-    history: Sequence[Mapping[str, Any]] | None = None
+    published: Mapping[str, JSON] | None = None
+    later: Mapping[str, JSON] | None = None
+    history: Sequence[Mapping[str, JSON]] | None = None
     stopped: Sequence[str | None] = ()
     verdict: str = ""
 
@@ -124,7 +130,7 @@ def summary_of(row: Row) -> Summary:
     return Summary(**{key: value for key, value in as_json(row).items() if key in Summary._fields})
 
 
-def summary(name: str, method: str, entry: Any, folds: Sequence[FoldScore], wanted: int) -> Summary:
+def summary(name: str, method: str, entry: Entry, folds: Sequence[FoldScore], wanted: int) -> Summary:
     """One row of the table; it is compared with the poster when all folds are done."""
     of_poster, later = (ALL.get((source, entry.poster or "", method)) for source in ("poster", "later"))
     made = Summary(

@@ -5,13 +5,15 @@ Learning Algorithm, ICLR 2018.
 """
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 
-from fewstep.reproduce._rows import Result, Row
-from fewstep.reproduce._study import Cell, Options, Results, Runner, Study, Table, option
+from fewstep.problems import option
+from fewstep.reproduce._rows import Result, Row, read_record
+from fewstep.reproduce._study import Cell, Options, Results, Runner, Study, Table
 from fewstep.reproduce.universality import _figures, _measure
 from fewstep.reproduce.universality._measure import Measurement
 from fewstep.runs import Progress
@@ -134,6 +136,6 @@ STUDY = Study(
     "another number is given, nearest-neighbor has two examples, since with one its answer is always y.",
     _READING,
     "",
-    Runner(run, _measure.read), cells, rows, figures, full=UniversalityOptions(),
+    Runner(run, partial(read_record, Measurement)), cells, rows, figures, full=UniversalityOptions(),
     quick=UniversalityOptions(bins=4, quick=True), exact=True, tables=tables,
 )  # fmt: skip

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fewstep.reproduce._rows import Row, read_record
+from fewstep.files import JSON
+from fewstep.reproduce._rows import Row
 from fewstep.universality import Target, checks
 from fewstep.universality.construct import Construction, construct
 from fewstep.universality.losses import which_carry
@@ -22,12 +23,6 @@ class Measurement(NamedTuple):
 
     rows: list[Row]
     pictures: Mapping[str, tuple[Image, Image]] = {}
-
-
-def read(stored: Mapping[str, Any]) -> Measurement:
-    """The measurement of a file."""
-    pictures = {y: (target, step) for y, (target, step) in stored["pictures"].items()}
-    return Measurement([read_record(Row, row) for row in stored["rows"]], pictures)
 
 
 def layers_rows(name: str, built: Construction) -> list[Row]:
@@ -107,6 +102,6 @@ def loss_rows() -> list[Row]:
     ]  # fmt: skip
 
 
-def _row(target: str, what: str, value: float, proof: str, meets: bool | None, **more: Any) -> Row:
+def _row(target: str, what: str, value: float, proof: str, meets: bool | None, **more: JSON) -> Row:
     verdict = "-" if meets is None else "meets" if meets else "misses"
     return Row(target, {}, what, float(value), published=proof, verdict=verdict, more=more)
