@@ -13,8 +13,7 @@ from helpers import DATA, LEARNERS, output, slope, untrained, used
 import fewstep
 from fewstep import FewstepError, learners, losses, networks
 from fewstep.models import Calibration, adapt, calibrate, coverage
-from fewstep.problems import Answers, answer_tasks, compare, read_frame, score_answers
-from fewstep.problems import BASELINES
+from fewstep.problems import BASELINES, Answers, answer_tasks, compare, read_frame, score_answers
 from fewstep.tables import Asked, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
 from fewstep.tables import _frame as frames
 
