@@ -13,8 +13,7 @@ from helpers import DATA, LEARNERS, output, slope, untrained, used
 import fewstep
 from fewstep import FewstepError, learners, losses, networks
 from fewstep.models import Calibration, adapt, calibrate, coverage
-from fewstep.problems import Answers, answer_tasks, compare, read_frame, score_answers
-from fewstep.problems._baselines import NAMES
+from fewstep.problems import BASELINES, Answers, answer_tasks, compare, read_frame, score_answers
 from fewstep.tables import Asked, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
 from fewstep.tables import _frame as frames
 
@@ -352,7 +351,9 @@ class TestJudging:
         with pytest.raises(FewstepError, match=r"calibrated at 0\.5, 0\.8, 0\.9, 0\.95"):
             made.half(spread, 5, 0.7)
 
-    @pytest.mark.parametrize("names", [NAMES[:2], pytest.param(NAMES, marks=pytest.mark.slow)], ids=["two", "all"])
+    @pytest.mark.parametrize(
+        "names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
+    )
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):
         monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
@@ -547,7 +548,7 @@ class TestCommands:
         expected = json.loads(output(capsys, *words)[1])
         for name in ("prediction", "low", "high"):
             np.testing.assert_allclose([row[name] for row in made], expected[name], rtol=1e-4)
-        assert "low" in (tmp_path / "e" / "README.md").read_text()
+        assert "in your columns and units; with intervals" in (tmp_path / "e" / "README.md").read_text()
         for wrong, said in (({"age": 2, "sex": "cat"}, "Known: boy, girl"), ({"age": None, "sex": "boy"}, "Fill it")):
             with pytest.raises(subprocess.CalledProcessError) as failed:
                 used(tmp_path / "e", rows, [wrong])
@@ -600,7 +601,7 @@ def test_the_comparison_on_real_tables(tmp_path, capsys, monkeypatch):
     assert code == 0
     rows = json.loads(told)["rows"]
     assert {row["setting"]["points"] for row in rows} == {3, 5, 10}
-    assert {row["method"] for row in rows} == {*NAMES, "ridge on learned features"}
+    assert {row["method"] for row in rows} == {*BASELINES, "ridge on learned features"}
     assert "<svg" in (tmp_path / "o" / "report.html").read_text()
 
 
