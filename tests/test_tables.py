@@ -351,7 +351,9 @@ class TestJudging:
         with pytest.raises(FewstepError, match=r"calibrated at 0\.5, 0\.8, 0\.9, 0\.95"):
             made.half(spread, 5, 0.7)
 
-    @pytest.mark.parametrize("names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"])
+    @pytest.mark.parametrize(
+        "names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
+    )
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):
         monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
@@ -546,7 +548,7 @@ class TestCommands:
         expected = json.loads(output(capsys, *words)[1])
         for name in ("prediction", "low", "high"):
             np.testing.assert_allclose([row[name] for row in made], expected[name], rtol=1e-4)
-        assert "low" in (tmp_path / "e" / "README.md").read_text()
+        assert "in your columns and units; with intervals" in (tmp_path / "e" / "README.md").read_text()
         for wrong, said in (({"age": 2, "sex": "cat"}, "Known: boy, girl"), ({"age": None, "sex": "boy"}, "Fill it")):
             with pytest.raises(subprocess.CalledProcessError) as failed:
                 used(tmp_path / "e", rows, [wrong])
