@@ -1,6 +1,7 @@
 """The estimators: scikit-learn's own checks, learning from tasks, adapting, saving; what does not match is refused."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -122,6 +123,16 @@ class TestRegressor:
         with pytest.raises(FewstepError, match=r"is damaged: its contents do not match its checksum\. Train and save"):
             load(tmp_path / "other.npz")
         assert load(tmp_path / "model").predict(self.new[["age", "sex"]]).shape == (12,)
+
+    def test_a_pickled_one_answers_the_same(self, fitted):
+        again = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(again.predict(self.new[["age", "sex"]]), fitted.predict(self.new[["age", "sex"]]))
+        known = self.new.iloc[:4]
+        adapted = fitted.adapt(known[["age", "sex"]], known["size"])
+        copy = pickle.loads(pickle.dumps(adapted))
+        assert_equal(
+            copy.predict_interval(known[["age", "sex"]]).to_numpy(), adapted.predict_interval(known).to_numpy()
+        )
 
     def test_a_saved_task_answers_the_same(self, fitted, tmp_path):
         known = self.new.iloc[:4]

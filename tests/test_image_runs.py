@@ -1,4 +1,4 @@
-"""Runs on images as a user types them: a folder, other ways, learners, adapting to pictures, reproductions."""
+"""Runs on images as a user types them: a folder, other ways, learners, adapting to pictures."""
 
 import csv
 import io

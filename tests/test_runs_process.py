@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -99,6 +100,43 @@ def test_a_configuration_that_did_not_make_the_checkpoints_is_refused(copy, comm
     assert "--inner-lr is 0.01 there and 0.5 here" in said
     with pytest.raises(FewstepError, match="another experiment"):
         train_run(open_run(copy.path))
+
+
+OLD = {
+    "method": "mtnet", "tasks": "sinusoid", "steps": 3, "hidden": [4], "shots": 3, "start": "he", "inner_lr": None,
+    "inner_optimiser": "adam", "remat": False, "amplitude": [1.0, 2.0], "classes": None, "validation_tasks": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["eval", "train"])
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_run_of_an_older_version_is_refused_with_the_command_that_makes_it_anew(
+    copy, command, has_checkpoints, capsys
+):
+    (copy.path / "config.json").write_text(json.dumps({"fewstep": "0.1", "experiment": OLD}))
+    if not has_checkpoints:
+        shutil.rmtree(copy.checkpoints)
+    words = {"eval": ["eval", str(copy.path)], "train": ["train", "maml", "sinusoid", "--run", str(copy.path)]}
+    assert main(words[command]) == 2
+    said = capsys.readouterr().err
+    assert "was made by an older version of fewstep, 0.1" in said
+    _, _, anew = said.strip().partition("Train it anew: fewstep ")
+    assert main([*shlex.split(anew), "--no-report"]) == 0
+    experiment = load(copy.path).experiment
+    assert (experiment.method, experiment.steps, experiment.init, experiment.inner_optimizer) == (
+        "mtnet", 3, "he", "adam",
+    )  # fmt: skip
+    assert (experiment.hidden, experiment.amplitude) == ((4,), (1.0, 2.0))
+
+
+def test_a_run_of_a_newer_version_is_refused(copy, capsys):
+    config = json.loads((copy.path / "config.json").read_text())
+    assert config["version"] == 2
+    text = json.dumps(config | {"version": 3, "fewstep": "9.0"})
+    (copy.path / "config.json").write_text(text)
+    assert main(["eval", str(copy.path)]) == 2
+    assert "was made by a newer version of fewstep, 9.0. Update fewstep: pip install -U" in capsys.readouterr().err
+    assert (copy.path / "config.json").read_text() == text
 
 
 def test_a_planned_number_of_steps_belongs_to_what_made_a_checkpoint(tmp_path):

@@ -202,7 +202,7 @@ def test_a_run_trains_while_it_is_held_however_seldom_it_writes(tmp_path):
     import fcntl  # which Windows does not have
 
     run = begun(tmp_path, "maml", steps=1000)
-    told = lambda: [each["training"] for each in list_runs(tmp_path)]
+    told = lambda: [each.training for each in list_runs(tmp_path)]
     assert told() == [False]  # it has written just now, and nobody holds it
     os.utime(run / "metrics.csv", (0, 0))
     with locked(run, "busy"):
@@ -215,9 +215,9 @@ def test_a_run_trains_while_it_is_held_however_seldom_it_writes(tmp_path):
 def test_where_locks_are_not_listed_a_run_trains_while_it_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(run_listing, "_LOCKS", tmp_path / "none")
     run = begun(tmp_path, "maml", steps=1000)
-    assert list_runs(tmp_path)[0]["training"]
+    assert list_runs(tmp_path)[0].training
     os.utime(run / "metrics.csv", (0, 0))
-    assert not list_runs(tmp_path)[0]["training"]
+    assert not list_runs(tmp_path)[0].training
 
 
 def test_health_metrics_and_descriptions(url, client):

@@ -4,9 +4,9 @@ import csv
 import dataclasses
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -14,9 +14,9 @@ import tyro
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
-from fewstep.files import writing
+from fewstep.files import JSON, writing
 from fewstep.models import LEVEL, LEVELS, Model, adapt
-from fewstep.problems import Given
+from fewstep.problems import Cell, Given
 from fewstep.runs import load
 
 
@@ -68,7 +68,7 @@ class Adapt:
             _show.say(note)
         columns, arrays, warnings = self._answer(model)
         if self.out is not None:
-            _write(self.out, arrays if self.out.suffix == ".npz" else columns, model.problem.digits)
+            _write(self.out, columns, arrays, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
             _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
@@ -85,7 +85,7 @@ class Adapt:
             if self.out.resolve() == getattr(self, name).resolve():
                 raise FewstepError(f"--out is {self.out}, the file of --{name}, which would be lost. Choose another.")
 
-    def _answer(self, model: Model) -> tuple[dict[str, list[Any]], dict[str, Any], list[str]]:
+    def _answer(self, model: Model) -> tuple[dict[str, Sequence[Cell]], dict[str, JSON], list[str]]:
         """The user's columns and those of the answer; the same as arrays; and what to be warned of."""
         self._check_options(model)
         problem, kind = model.problem, model.kind
@@ -93,7 +93,7 @@ class Adapt:
         warnings = [*support.notes, *query.notes]
         for warning in warnings:
             _show.say(f"Warning: {warning}")
-        answers: dict[str, list[Any]] = {}
+        answers: dict[str, list[Cell]] = {}
         for learned_from, rows in _tasks(support, query, str(self.support), str(self.query)):
             learned = adapt(model, learned_from, steps=self.inner_steps, seed=self.seed, norm=self.norm)
             part = query.only(rows)._replace(labels=support.labels)
@@ -155,7 +155,7 @@ def _without_intervals(model: Model, steps: int | None) -> str:
     return "The run has no calibration, so there are no intervals. Run its train command again to make it."
 
 
-def _csv(columns: dict[str, list[Any]], digits: int | None) -> str:
+def _csv(columns: Mapping[str, Sequence[Cell]], digits: int | None) -> str:
     """The columns as CSV; predictions with the digits that are worth showing."""
     ours = ("prediction", "low", "high", "probability")
     shown = [
@@ -167,10 +167,12 @@ def _csv(columns: dict[str, list[Any]], digits: int | None) -> str:
     return text.getvalue()
 
 
-def _write(path: Path, columns: dict[str, list[Any]], digits: int | None) -> None:
+def _write(
+    path: Path, columns: Mapping[str, Sequence[Cell]], arrays: Mapping[str, JSON], digits: int | None
+) -> None:  # fmt: skip
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".npz":
-            np.savez(path, **{name: np.asarray(array) for name, array in columns.items()})  # type: ignore[arg-type]
+            np.savez(path, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
         else:
             path.write_text(_csv(columns, digits))

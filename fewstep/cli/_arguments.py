@@ -1,19 +1,19 @@
 """From groups of options to the arguments of a command."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_type_hints
+from collections.abc import Sequence
+from typing import Annotated, get_type_hints
 
 import tyro
 
 from fewstep.experiments import flag
-from fewstep.problems import HIDDEN
+from fewstep.problems import HIDDEN, Values
 
 EVERY = "--every-option"  # in place of words: the form of a command that a shell completes
 NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
 
 
-def arguments(group: type, defaults: Mapping[str, Any]) -> type:
+def arguments(group: type, defaults: Values) -> type:
     """A group of options as tyro reads it: with help texts, these defaults, and without what is hidden."""
     hints, fields = get_type_hints(group), []
     for field in dataclasses.fields(group):

@@ -13,7 +13,7 @@ from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT, arguments, given_in
 from fewstep.experiments import Experiment
 from fewstep.models import Model, evaluate_model, load_pretrained, pretrained
-from fewstep.problems import CHANGES, Plan, ScoreRow
+from fewstep.problems import CHANGES, Plan, ScoreRow, Value
 from fewstep.reports import usual_steps
 from fewstep.runs import load, open_run
 
@@ -71,7 +71,7 @@ class Eval:
     def __call__(self) -> int:
         return self.evaluate({})
 
-    def evaluate(self, changes: dict[str, Any]) -> int:
+    def evaluate(self, changes: dict[str, Value]) -> int:
         """Evaluates the run, on its own tasks or on changed ones."""
         _show.watch_data(self.data_dir)
         model = load(self.run, which=self.checkpoint, draw=self.draw)
@@ -89,7 +89,7 @@ class Eval:
             _show.say(ahead)
         return 0
 
-    def _baselines(self, model: Model, plan: Plan, changes: dict[str, Any]) -> dict[str, list[ScoreRow]] | None:
+    def _baselines(self, model: Model, plan: Plan, changes: dict[str, Value]) -> dict[str, list[ScoreRow]] | None:
         """The scores of simple methods; `None` where the kind has none."""
         if model.kind.baselines is None:
             return None

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -10,6 +10,7 @@ import tyro
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
+from fewstep.files import JSON
 from fewstep.inspection import LayerReport, Report, inspect
 from fewstep.runs import load
 
@@ -54,13 +55,13 @@ class Inspect:
         return 0
 
 
-def _cells(layer: LayerReport) -> list[Any]:
+def _cells(layer: LayerReport) -> list[object]:
     values = layer.singular_values
     span = "-" if values is None else f"{values[0]:.3g} ... {values[-1]:.3g}"
     condition = "-" if layer.condition is None else f"{layer.condition:.3g}"
     return [layer.path, layer.width, f"{layer.updated:.4f}", f"{layer.rank} of {layer.width}", span, condition]
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: Report) -> dict[str, JSON]:
     lists = lambda row: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row._asdict().items()}
     return {**report._asdict(), "layers": [lists(layer) for layer in report.layers]}

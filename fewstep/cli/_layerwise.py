@@ -13,7 +13,7 @@ import tyro
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
-from fewstep.files import write_json, writing
+from fewstep.files import JSON, write_json, writing
 from fewstep.machine.meter import time_left
 from fewstep.runs.run import holds_something
 
@@ -131,7 +131,7 @@ class Layerwise:
                 raise FewstepError(f"{folder} holds a model. Replace it with --overwrite, or choose another --out.")
         return folder
 
-    def _model(self, title: str, **options: Any) -> Any:
+    def _model(self, title: str, **options: object) -> Any:
         import fewstep.layerwise as layerwise
 
         if self.max_layers is not None:
@@ -149,7 +149,7 @@ class Layerwise:
         model._watch = watch
         return model
 
-    def _validate(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any] | None:
+    def _validate(self, x: np.ndarray, y: np.ndarray) -> dict[str, JSON] | None:
         """The accuracy on rows held out, fold by fold."""
         from sklearn.model_selection import StratifiedKFold
 
@@ -173,7 +173,7 @@ class Layerwise:
             _show.say(f"fold {len(scores)} of {self.folds}: accuracy {scores[-1]:.3f}, {time_left(left)}")
         return {"folds": scores, "mean": float(np.mean(scores)), "std": float(np.std(scores))}
 
-    def _tell(self, result: dict[str, Any]) -> None:
+    def _tell(self, result: dict[str, JSON]) -> None:
         if self.json:
             _show.as_json(result)
             return

@@ -37,24 +37,24 @@ _NUMBERS: dict[Any, tuple[str, str]] = {
 }
 
 
-def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int]:
+def parse(commands: Mapping[str, str], words: Sequence[str]) -> Callable[[], int]:
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
-    commands = _fit(commands, words)
+    fitted = _fit(commands, words)
     completion = _is_completion(words)
     if completion:
         _check_completion(words)
     elif words[:1] not in (["-h"], ["--help"]):
-        _check_names(commands, words)
+        _check_names(fitted, words)
     target = Path(words[2]) if completion and len(words) > 2 else None
     with writing(target) if target else contextlib.nullcontext():
         return tyro.extras.subcommand_cli_from_dict(
-            dict(commands), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
+            dict(fitted), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
             registry=_VALUES,
         )  # fmt: skip
 
 
-def _fit(commands: Mapping[str, Any], words: Sequence[str]) -> Mapping[str, Any]:
+def _fit(commands: Mapping[str, str], words: Sequence[str]) -> Mapping[str, type]:
     """The commands, each with the options that apply to the rest of the words; those that are left out of a command
     line have their general form."""
     named = words[0] if words and words[0] in commands else None
@@ -83,7 +83,7 @@ def _check_completion(words: Sequence[str]) -> None:
         )
 
 
-def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
+def _check_names(commands: Mapping[str, type], words: Sequence[str]) -> None:
     """Raises unless the first word is a command, and every option is one of its options."""
     if not words:
         raise FewstepError(f"No command is given. Commands: {', '.join(commands)}. See fewstep --help.")
@@ -114,7 +114,7 @@ def _without_options(words: Sequence[str]) -> str:
     return " ".join(kept)
 
 
-def _options(command: Any) -> list[str]:
+def _options(command: type) -> list[str]:
     """The options of a command as they are written: tyro makes them of the fields' names."""
     hints = get_type_hints(command, include_extras=True)
     made: list[str] = []
@@ -122,7 +122,7 @@ def _options(command: Any) -> list[str]:
         kind, *marks = (
             get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
         )
-        if dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             made += _options(kind)
         elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
             made += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]

@@ -5,9 +5,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -76,12 +75,12 @@ def _amount(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def as_json(result: Any) -> None:
+def as_json(result: object) -> None:
     """A result for machines."""
     print(json.dumps(finite(result), indent=2, allow_nan=False))
 
 
-def table(head: list[str], rows: list[list[Any]]) -> None:
+def table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
     """A result for people."""
     made = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
@@ -102,7 +101,7 @@ def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
     """A table of scores, one line for each model, number of shots and number of inner steps."""
     rows = [(name, row) for name, some in scores.items() for row in some]
     has = lambda field: any(getattr(row, field) is not None for _, row in rows)
-    columns: dict[str, Callable[[str, ScoreRow], Any]] = {
+    columns: dict[str, Callable[[str, ScoreRow], object]] = {
         **({"model": lambda name, row: name} if len(scores) > 1 else {}),
         **({"ways": lambda name, row: row.ways} if has("ways") else {}),
         "shots": lambda name, row: row.shots,

@@ -19,11 +19,12 @@ from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
 from fewstep.experiments import ALIASES, Experiment, OptionPlan, every_option, flag, make_problem, plan_of
+from fewstep.files import JSON
 from fewstep.inspection import layer_lines
 from fewstep.learners import LEARNERS
 from fewstep.machine import distributed
 from fewstep.machine.cluster import find_place
-from fewstep.problems import KINDS, is_own, kind_of
+from fewstep.problems import KINDS, Value, is_own, kind_of
 from fewstep.reports import scores, write_report
 from fewstep.runs import Outcome, Run, calibrate_run, create_run, load, planned, train_run
 
@@ -106,9 +107,10 @@ def train_command(words: Sequence[str]) -> type:
 
     def call(self: Any) -> int:
         has_steps = bool(given_in(words, ("steps",)))
-        return _Training(_experiment(self, plan, words), self.run_settings, has_steps=has_steps).run()
+        return _Training(self.experiment, self.run_settings, has_steps=has_steps).run()
 
-    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace={"__call__": call})
+    parts = {"__call__": call, "experiment": property(lambda self: _experiment(self, plan, words))}
+    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace=parts)
     command.__doc__ = Train.__doc__
     return command
 
@@ -165,9 +167,9 @@ def _is_tasks(word: str) -> bool:
         return False
 
 
-def _deciding(words: Sequence[str]) -> dict[str, Any]:
+def _deciding(words: Sequence[str]) -> dict[str, Value]:
     """The options that other options, or their defaults, depend on."""
-    given: dict[str, Any] = {}
+    given: dict[str, Value] = {}
     for name in _DECIDING:
         for number, word in enumerate(words):
             option, _, value = word.partition("=")
@@ -177,7 +179,7 @@ def _deciding(words: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Value:
     try:
         return json.loads(text)
     except ValueError:
@@ -232,7 +234,7 @@ class _Training:
             _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to resume.")
             return 130
         calibrate_run(run, _show.say)
-        result: dict[str, Any] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
+        result: dict[str, JSON] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
         if self.settings.report:
             name = self.experiment.public_method
             models = {name: load(run.path)}

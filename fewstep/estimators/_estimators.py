@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
+from fewstep.estimators._input import TableLike
 from fewstep.experiments import Experiment, plan_of
 from fewstep.models import Adaptation, adapt, fit_table
-from fewstep.problems import IN_MEMORY
+from fewstep.problems import IN_MEMORY, Value
 from fewstep.tables import (
     Cells,
     Column,
@@ -42,16 +43,16 @@ class FewShotEstimator(BaseEstimator, ABC):
         inner_steps: int = 5,
         inner_lr: float | None = None,
         hidden: tuple[int, ...] = (64, 64),
-        network: Callable[..., Any] | None = None,
+        network: Callable[..., object] | None = None,
         seeds: int = 3,
         steps: int | None = None,
         meta_batch: int | None = None,
         outer_lr: float | None = None,
-        validation: float | Sequence[Any] = 0.15,
+        validation: float | Sequence[object] = 0.15,
         patience: int | None = 8,
         missing: str = "refuse",
         outliers: str = "drop",
-        random_state: Any = None,
+        random_state: TableLike = None,
         verbose: bool = False,
     ):
         self.method = method
@@ -71,7 +72,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, tasks: Any = None) -> "FewShotEstimator":
+    def fit(self, X: TableLike, y: TableLike, tasks: TableLike = None) -> "FewShotEstimator":
         """Learns from many tasks how to learn one.
 
         **Arguments:** `X` a frame or an array, one row an example; `y` its target; `tasks` the name of the task that
@@ -100,12 +101,22 @@ class FewShotEstimator(BaseEstimator, ABC):
         self._known = None if known is None else (known.x, known.y)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, as joblib and copies use it: a model's functions cannot be pickled, what they are made of can."""
+        state: dict[str, Any] = super().__getstate__()
+        return state | ({"model_": _save.parts_of(state["model_"])} if "model_" in state else {})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "model_" in state:
+            self.model_ = _save.model_of(state["model_"], self.network)
+
     def save(self, path: Path | str) -> Path:
         """Writes the fitted model into one file, without pickle; `fewstep.estimators.load` reads it."""
         check_is_fitted(self)
         return _save.write(self, Path(path))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """What is said of a task before any of its rows is known; if there was one task in `fit`, of that one."""
         return self._decode(self._start(), X)
 
@@ -121,7 +132,7 @@ class FewShotEstimator(BaseEstimator, ABC):
     def _columns(self) -> Schema:
         return self.model_.problem.details.schema
 
-    def _mean(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _mean(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         x, _ = _input.rows_of(self._columns, _input.frame_of(self, X, reset=False))
         return adapted.answer(x).mean
 
@@ -150,7 +161,7 @@ class FewShotEstimator(BaseEstimator, ABC):
 
     def _experiment(self, schema: Schema, shots: int, seed: int) -> Experiment:
         """The experiment that `fewstep train` would make of the same table."""
-        options: dict[str, Any] = {
+        options: dict[str, Value] = {
             "seed": seed, "seeds": self.seeds, "shots": shots, "patience": self.patience or 0,
             "schema": schema.to_dict(), "missing": self.missing, "inner_steps": self.inner_steps,
         }  # fmt: skip
@@ -162,7 +173,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         return Experiment(self.method, IN_MEMORY, **{k: v for k, v in options.items() if k in applies})
 
     @abstractmethod
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         """The target's cells."""
 
     @abstractmethod
@@ -170,7 +181,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         """The target's column."""
 
     @abstractmethod
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         """What is predicted, in the user's unit or classes."""
 
 
@@ -197,24 +208,24 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
         this_child.predict(X_asked)
     """
 
-    def adapt(self, X: Any, y: Any) -> AdaptedRegressor:
+    def adapt(self, X: TableLike, y: TableLike) -> AdaptedRegressor:
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedRegressor(self).fit(X, y)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
         """R². With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what few-shot
         learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotRegressor, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
 
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column.learn(name, Cells("number", whole.columns[name]), training)
 
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         return self._columns.target.decode(self._mean(adapted, X)[:, 0])
 
 
@@ -227,23 +238,23 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         model.adapt(X_new, y_new).predict_proba(X_asked)
     """
 
-    def adapt(self, X: Any, y: Any) -> AdaptedClassifier:
+    def adapt(self, X: TableLike, y: TableLike) -> AdaptedClassifier:
         """Learns a new task from its rows; an ordinary fitted estimator."""
         check_is_fitted(self)
         return AdaptedClassifier(self).fit(X, y)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
         """The accuracy. With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what
         few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotClassifier, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """The probability of each class, before any row of the task is known."""
         check_is_fitted(self)
         return self._mean(self._start(), X)
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         y = _input.labels_of(y, rows)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -257,5 +268,5 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
     def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
         return Column(name, "category", categories=tuple(map(str, range(len(self.classes_)))))
 
-    def _decode(self, adapted: Adaptation, X: Any) -> np.ndarray:
+    def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         return self.classes_[self._mean(adapted, X).argmax(1)]

@@ -3,7 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,6 +15,7 @@ from fewstep._errors import FewstepError
 from fewstep.tables import Frame, Rows, Schema, clamped, outside, read, read_cells
 
 TARGET, TASK = "y", "task"
+TableLike: TypeAlias = Any  # frames of any library, arrays, lists: whatever scikit-learn takes
 
 
 def target_name(columns: Iterable[str]) -> str:
@@ -25,18 +26,18 @@ def target_name(columns: Iterable[str]) -> str:
     return name
 
 
-def frame_of(estimator: BaseEstimator, X: Any, *, reset: bool) -> Frame:
+def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
     """X as a table: a frame's own columns, or those of an array by number."""
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read(X)._replace(name="X")
-    empty: Any = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
+    empty: TableLike = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
     least = 2 if reset else 1
     numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=least, ensure_all_finite=empty)
     return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
 
 
-def numbers_of(y: Any, rows: int) -> np.ndarray:
+def numbers_of(y: TableLike, rows: int) -> np.ndarray:
     """A target of numbers."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
@@ -48,7 +49,7 @@ def numbers_of(y: Any, rows: int) -> np.ndarray:
     return cells
 
 
-def labels_of(y: Any, rows: int) -> np.ndarray:
+def labels_of(y: TableLike, rows: int) -> np.ndarray:
     """A target of classes, one for each row."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
@@ -74,7 +75,7 @@ def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[
     return clamped(x), found.distance
 
 
-def tasks_of(tasks: Any, rows: int) -> np.ndarray:
+def tasks_of(tasks: TableLike, rows: int) -> np.ndarray:
     """The task of each row as text; without tasks, one, with a warning."""
     if tasks is None:
         warnings.warn(
@@ -90,7 +91,7 @@ def tasks_of(tasks: Any, rows: int) -> np.ndarray:
     return read_cells(Frame("tasks", {TASK: tasks}), TASK, "category").values
 
 
-def as_given(tasks: Any, names: np.ndarray, some: Iterable[str]) -> tuple[Any, ...]:
+def as_given(tasks: TableLike, names: np.ndarray, some: Iterable[str]) -> tuple[object, ...]:
     """Some tasks as the user called them, where `names` are their texts."""
     if tasks is None:
         return tuple(some)
@@ -98,7 +99,7 @@ def as_given(tasks: Any, names: np.ndarray, some: Iterable[str]) -> tuple[Any, .
     return tuple(called[name] for name in some)
 
 
-def _each(tasks: Any) -> np.ndarray:
+def _each(tasks: TableLike) -> np.ndarray:
     """One entry a row, whatever it is; tuples stay tuples."""
     cells = tasks.tolist() if hasattr(tasks, "tolist") else list(tasks)
     made = np.empty(len(cells), object)
@@ -106,7 +107,7 @@ def _each(tasks: Any) -> np.ndarray:
     return made
 
 
-def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) -> float:
+def score_by_task(model: Any, X: TableLike, y: TableLike, sample_weight: TableLike, tasks: TableLike) -> float:
     """The score of all rows but those that their tasks were learned from, of a model that has been fitted."""
     if sample_weight is not None:
         raise FewstepError("sample_weight does not apply where tasks are given. Leave it out.")
@@ -124,14 +125,14 @@ def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) ->
     return float(judge(np.concatenate(true), np.concatenate(told)))
 
 
-def seed_of(random_state: Any) -> int:
+def seed_of(random_state: TableLike) -> int:
     """A whole number as it is; else one that the random state draws."""
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[Any]) -> dict[str, np.ndarray]:
+def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[object]) -> dict[str, np.ndarray]:
     """The rows of the training and of the validation tasks; with fewer than three tasks, all for both."""
     if None in names:
         raise FewstepError("tasks has empty entries. Give every row the name of its task.")

@@ -1,12 +1,17 @@
 """Fitted estimators as files: a saved model with what the estimator knows beside it."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.models import load_model, save_model
+from fewstep.experiments import Experiment, build
+from fewstep.files import JSON
+from fewstep.models import Calibration, Model, load_model, save_model
 
 _KIND = "few-shot estimator"
 _CLASSES = ("FewShotClassifier", "FewShotRegressor")
@@ -32,7 +37,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
     }  # fmt: skip
     if not isinstance(about["parameters"]["validation"], float):
         about["parameters"]["validation"] = _plain(tuple(about["parameters"]["validation"]))
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     if estimator._known is not None:
         arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
     if learned is not None:
@@ -66,13 +71,34 @@ def load(path: Path | str) -> Any:
     return learned.of_rows(arrays["task_x"], arrays["task_y"], about["task"]["distance"])
 
 
-def _listed(classes: np.ndarray) -> list[Any]:
+class ModelParts(NamedTuple):
+    """What a model is made of, as plain values."""
+
+    experiment: dict[str, Any]
+    metas: dict[int, Any]
+    step: int
+    calibration: Calibration | None
+
+
+def parts_of(model: Model) -> ModelParts:
+    """The parts of a model."""
+    metas = jax.tree.map(np.asarray, model.metas)
+    return ModelParts(model.experiment.settings(), metas, model.step, model.calibration)
+
+
+def model_of(parts: ModelParts, network: Callable[..., Any] | None) -> Model:
+    """The model of its parts, with the user's own `network` if it had one."""
+    built = build(Experiment(**parts.experiment), network=network)
+    return Model(built, jax.tree.map(jnp.asarray, parts.metas), parts.step, parts.calibration)
+
+
+def _listed(classes: np.ndarray) -> list[JSON]:
     if not all(isinstance(label, str | int | float) for label in classes.tolist()):
         raise FewstepError(f"Labels such as {classes[0]!r} cannot be saved. Fit with numbers or strings.")
     return classes.tolist()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JSON:
     """A value as JSON has it; what it has not, such as a date that names a task, as text."""
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]

@@ -1,6 +1,7 @@
 """Validation while training: a fixed set of tasks, and the best meta-parameters on them."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +14,12 @@ from fewstep.compute import light
 from fewstep.evaluation._evaluate import task_scores
 from fewstep.training import Best, TrainState
 
+Validate: TypeAlias = Callable[[TrainState, PyTree], tuple[TrainState, Array]]
+
 
 def make_validate(
     learner: Learner, tasks: Tasks, score: Loss, *, n_tasks: int, inner_steps: int, seed: int
-) -> Callable[[TrainState, PyTree], tuple[TrainState, Array]]:
+) -> Validate:
     """The compiled `(state, data) -> (state, scores)` that judges a fixed set of tasks and remembers the best.
 
     `score(prediction, batch)` is lower for better, as a loss is.

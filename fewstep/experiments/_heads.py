@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,11 @@ from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._network import Network
 from fewstep.experiments._groups import FewSteps
-from fewstep.problems import Problem, option
+from fewstep.problems import Problem, Value, option
 from fewstep.tables import whole_tasks
+
+if TYPE_CHECKING:
+    from fewstep.experiments.experiment import Experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +39,7 @@ def narrow(network: Network, trained: int | None, ways: int | None) -> Network:
             f"`ways={ways}`, or use a method without a last layer: prototypes or matching."
         )
 
-    def apply(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+    def apply(params: PyTree, state: PyTree, x: PyTree, weight: Array) -> tuple[PyTree, PyTree]:
         y, state = network.apply(params, state, x, weight)
         return y[:, :ways], state
 
@@ -46,32 +49,36 @@ def narrow(network: Network, trained: int | None, ways: int | None) -> Network:
 def _width(features: Network, shape: tuple[int, ...]) -> int:
     """How many features the network gives of a row."""
 
-    def forward() -> Any:
+    def forward() -> Array:
         return features.apply(features.init(jax.random.key(0)), (), jnp.zeros((1, *shape)), jnp.ones(1))[0]
 
     return jax.eval_shape(forward).shape[1]
 
 
-def _by_features(name: str, experiment: Any, problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+def _by_features(
+    name: str, experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None
+) -> Learner:
     return getattr(learners, name)(problem.network(None, norm), ways)
 
 
-def _matching(experiment: Any, problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+def _matching(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
     features = problem.network(None, norm)
     width = _width(features, problem.x) if experiment.full_context else None
     return learners.matching(features, ways, full_context=width)
 
 
-def _neighbor(experiment: Any, problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+def _neighbor(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
     return learners.neighbor(problem.network(problem.n_classes(), norm), problem.network(None, norm), ways)
 
 
-def _finetune(experiment: Any, problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+def _finetune(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
     classifier = problem.network(problem.n_classes(), norm)
     return learners.finetune(classifier, problem.network(ways, norm), rules.maml(experiment.inner_lr))
 
 
-def _in_context(name: str, experiment: Any, problem: Problem, rule: None, ways: int | None, norm: Any) -> Learner:
+def _in_context(
+    name: str, experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None
+) -> Learner:
     """A learner that conditions on a task's examples: on their features where classes are drawn, else as they are."""
     if ways != problem.ways:
         raise FewstepError(
@@ -89,7 +96,7 @@ def _in_context(name: str, experiment: Any, problem: Problem, rule: None, ways: 
     return factory(learners.nothing_but_x(problem.x[0]), sizes, problem.loss, **more)
 
 
-def _ridge(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+def _ridge(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
     features = problem.network(None, norm) if ways is not None else None
     if features is not None and ways is not None:
         return learners.ridge(features, _width(features, problem.x), ways, classes=True, loss=problem.loss)
@@ -99,31 +106,31 @@ def _ridge(experiment: Any, problem: Problem, rule: None, ways: int | None, norm
     )  # fmt: skip
 
 
-def _gaussian(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+def _gaussian(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
     _refuse_min_shots(experiment)
     return learners.gaussian(problem.network(), problem.x[0])
 
 
-def _mixed(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+def _mixed(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
     _refuse_min_shots(experiment)
     return learners.mixed(problem.x[0])
 
 
-def _refuse_min_shots(experiment: Any) -> None:
+def _refuse_min_shots(experiment: "Experiment") -> None:
     if experiment.has("min_shots") and experiment.min_shots != experiment.shots:
         raise FewstepError(
             f"`min_shots` does not apply to {experiment.method}, which is fitted to all rows of a task. Leave it out."
         )
 
 
-def _whole(experiment: Any, problem: Problem) -> Tasks:
+def _whole(experiment: "Experiment", problem: Problem) -> Tasks:
     """All rows of a task, for a likelihood, where the tasks are a list."""
     if problem.held_out is None:
         return problem.tasks(experiment.shots, experiment.queries)
     return whole_tasks(problem.held_out("train"), learners.FITTING.rows)
 
 
-def _all_classes(experiment: Any, problem: Problem) -> Tasks:
+def _all_classes(experiment: "Experiment", problem: Problem) -> Tasks:
     assert problem.all_classes is not None
     return problem.all_classes()
 
@@ -140,9 +147,9 @@ def _check_numbers(name: str, tasks: str, problem: Problem) -> None:
         raise FewstepError(f"{name} predicts numbers, and the target is classes. Try ridge or mtnet.")
 
 
-def _method(name: str) -> dict[str, Any]:
+def _method(name: str) -> dict[str, Value]:
     """What differs for one of the learners."""
-    parts: dict[str, Any] = {"groups": ()}
+    parts: dict[str, Value] = {"groups": ()}
     if name in learners.OF_CLASSES:
         parts["check"] = partial(_check_classes, name)
     if name in ("prototypes", "embedding", "spectral"):
@@ -154,7 +161,7 @@ def _method(name: str) -> dict[str, Any]:
     return parts
 
 
-_OWN: Mapping[str, dict[str, Any]] = {
+_OWN: Mapping[str, dict[str, Value]] = {
     "matching": {"learner": _matching, "groups": (FullContext,)},
     "neighbor": {"learner": _neighbor, "tasks": _all_classes},
     "finetune": {"learner": _finetune, "tasks": _all_classes, "groups": (FewSteps,), "steps": True},
@@ -162,4 +169,4 @@ _OWN: Mapping[str, dict[str, Any]] = {
     "gaussian": {"learner": _gaussian},
     "mixed": {"learner": _mixed, "network": False},
 }
-LEARNER_METHODS: dict[str, dict[str, Any]] = {name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}
+LEARNER_METHODS: dict[str, dict[str, Value]] = {name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}

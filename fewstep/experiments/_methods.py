@@ -2,11 +2,11 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import optax
 
@@ -18,7 +18,10 @@ from fewstep._rule import Rule, Stage, chain
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
 from fewstep.files import called, find_object, function_of
-from fewstep.problems import Problem, from_signature, is_own
+from fewstep.problems import Problem, Value, Values, from_signature, is_own
+
+if TYPE_CHECKING:
+    from fewstep.experiments.experiment import Experiment
 
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
 _REPTILE = {
@@ -41,9 +44,9 @@ class Method(NamedTuple):
     name: str
     groups: tuple[type, ...]
     learner: Callable[..., Learner]
-    rule: Callable[[Any], Rule | None] = lambda experiment: None
-    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {}
-    tasks: Callable[[Any, Problem], Tasks] = lambda experiment, problem: problem.tasks(
+    rule: Callable[["Experiment"], Rule | None] = lambda experiment: None
+    defaults: Callable[[Values], Values] = lambda given: {}
+    tasks: Callable[["Experiment", Problem], Tasks] = lambda experiment, problem: problem.tasks(
         experiment.shots, experiment.queries
     )
     check: Callable[[str, Problem], None] = lambda tasks, problem: None
@@ -51,7 +54,7 @@ class Method(NamedTuple):
     network: bool = True
     loss: bool = True
     outer: str | None = None
-    weak_defaults: Mapping[str, Any] = MappingProxyType({})
+    weak_defaults: Values = MappingProxyType({})
 
 
 def locate(text: str, folder: Path | None) -> str:
@@ -85,7 +88,7 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     factories = []
     for number, written in enumerate(names):
         name = written if is_own(written) else written.replace("-", "_")
-        known: dict[str, Any] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
+        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
         aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
         others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
         if name in LEARNER_METHODS and number == 0:
@@ -95,9 +98,9 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     return factories
 
 
-def _defaults(outer: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _defaults(outer: str | None, given: Values) -> Values:
     """Reptile has the settings of its paper, and Adam a step size of its own, without a clip."""
-    usual: dict[str, Any] = {}
+    usual: dict[str, Value] = {}
     if "reptile" in (outer, given.get("outer")):
         usual |= _REPTILE
     if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
@@ -105,7 +108,7 @@ def _defaults(outer: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return usual
 
 
-def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Mapping[str, Any]:
+def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
     """Where a rule's learned rates begin, if they do."""
     for _, factory in factories:
         start = inspect.signature(factory).parameters.get("start")
@@ -114,12 +117,14 @@ def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Mapping[str, Any
     return {}
 
 
-def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: Any) -> Rule:
+def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
     parts: list[Rule] = []
+    # The network's options are not a rule's: both `anil` and `conv4` have a `head`.
+    chosen = [group for group in experiment.groups if "network" not in group.__dataclass_fields__]
     has_step = False
     for name, factory in factories:
         takes = inspect.signature(factory).parameters
-        own = {key: experiment.value(key) for key in takes if experiment.has(key)}
+        own = {key: getattr(group, key) for group in chosen for key in takes if key in group.__dataclass_fields__}
         if "start" in takes:
             own["start"] = experiment.inner_lr
         rule = called(f"{name}({', '.join(own)})", partial(factory, **own))
@@ -139,7 +144,7 @@ def _has_step(rule: Rule) -> bool:
     return any(part.name == "rule" or part.stage is Stage.OPTIMIZE for part in rule.links or (rule,))
 
 
-def _step(experiment: Any, lr: Any) -> Rule:
+def _step(experiment: "Experiment", lr: Value) -> Rule:
     """How a gradient on a task becomes a step, before masks and rates."""
     if not isinstance(lr, int | float):
         raise FewstepError(f"`inner_lr` is {lr}. Only learned rates are drawn between two numbers; give one.")
@@ -150,13 +155,15 @@ def _step(experiment: Any, lr: Any) -> Rule:
     return rules.optimizer(plain) if adam else rules.sgd(lr)
 
 
-def _rule_learner(experiment: Any, problem: Problem, rule: Rule, ways: int | None, norm: str | None) -> Learner:
+def _rule_learner(
+    experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
+) -> Learner:
     """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
     network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
     return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
 
 
-def _is_learner(factory: Any) -> bool:
+def _is_learner(factory: object) -> bool:
     """Whether a user's factory makes a learner: it takes the network first, which that of a rule does not."""
     return callable(factory) and next(iter(inspect.signature(factory).parameters), "") == "network"
 
@@ -166,7 +173,7 @@ def _own_learner(text: str, factory: Callable[..., Learner]) -> Method:
     group = from_signature(_slug(text), factory)
     names = [field.name for field in dataclasses.fields(group)]
 
-    def learner(experiment: Any, problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+    def learner(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
         own = {name: experiment.value(name) for name in names}
         network = problem.network(ways, norm)
         made = called(f"{text}(network, loss)", partial(factory, **own), network, problem.loss)

@@ -4,10 +4,10 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
 
 import jax
 import optax
+from jaxtyping import PyTree
 
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
@@ -15,12 +15,12 @@ from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer
 from fewstep._rule import Rule
-from fewstep.evaluation import make_validate
+from fewstep.evaluation import Validate, make_validate
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Problem, kind_of
+from fewstep.problems import Kind, Options, Problem, Value, kind_of
 from fewstep.training import Trained, train
 
 
@@ -86,7 +86,7 @@ class Built:
         if self.validation_ways is not None:
             self.learner_for(self.validation_ways)
 
-    def validation(self) -> tuple[Any, Any]:
+    def validation(self) -> tuple[Validate, PyTree]:
         """The compiled validation, and the data of its tasks: the same set for every seed that is trained."""
         experiment, ways = self.experiment, self.validation_ways
         tasks = self.problem.tasks(experiment.shots, experiment.queries, "validation", ways)
@@ -96,7 +96,7 @@ class Built:
         )  # fmt: skip
         return validate, tasks.data
 
-    def train(self, **how: Any) -> Trained:
+    def train(self, **how: Value) -> Trained:
         """Trains it by the experiment's settings: the one call of `train`, on disk and in memory."""
         experiment = self.experiment
         validate, data = self.validation()
@@ -109,7 +109,7 @@ class Built:
 
 
 def build(
-    experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., Any] | None = None
+    experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., object] | None = None
 ) -> Built:
     """Builds an experiment, on its own tasks or on a `problem` that is at hand; `network` may be a function in Python.
 
@@ -126,7 +126,7 @@ def build(
     return built
 
 
-def make_problem(experiment: Experiment, *, network: Callable[..., Any] | None = None) -> Problem:
+def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
     """The problem of an experiment."""
     tasks = experiment.located(experiment.tasks)
     return kind_of(tasks).problem(tasks, experiment.groups[0], network_options(experiment, network))
@@ -136,11 +136,11 @@ def make_problem(experiment: Experiment, *, network: Callable[..., Any] | None =
 class _Network:
     """A network that was given as a function in Python, and its loss."""
 
-    network: Callable[..., Any]
+    network: Callable[..., object]
     loss: str
 
 
-def network_options(experiment: Experiment, network: Callable[..., Any] | None = None) -> Any:
+def network_options(experiment: Experiment, network: Callable[..., object] | None = None) -> Options:
     """The network's options with the paths of a user's own files; the kind's own where the method has none. `network`
     may be a function in Python."""
     if network is not None:
@@ -158,10 +158,10 @@ class _WithLoss:
 
     loss = "usual"
 
-    def __init__(self, group: Any):
+    def __init__(self, group: Options):
         self._group = group
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         return getattr(self._group, name)
 
 

@@ -2,10 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from fewstep import rules
 from fewstep._errors import FewstepError
@@ -14,7 +13,19 @@ from fewstep.experiments._heads import FullContext
 from fewstep.experiments._methods import Method, locate, method_of
 from fewstep.files import file_of
 from fewstep.outers import OUTERS
-from fewstep.problems import HIDDEN, KINDS, Kind, OwnNetwork, fill, from_signature, is_own, kind_of
+from fewstep.problems import (
+    HIDDEN,
+    KINDS,
+    Kind,
+    Options,
+    OwnNetwork,
+    Value,
+    Values,
+    fill,
+    from_signature,
+    is_own,
+    kind_of,
+)
 
 VERSION = 2  # of the configuration
 
@@ -30,10 +41,10 @@ class Experiment:
 
     method: str
     tasks: str
-    groups: tuple[Any, ...]
+    groups: tuple[Options, ...]
     folder: Path | None = dataclasses.field(repr=False)
 
-    def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Any) -> None:
+    def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Value) -> None:
         plan = plan_of(method, tasks, options, folder)
         plan.refuse_others(method, tasks, options)
         values = {**plan.defaults, **options}
@@ -42,7 +53,7 @@ class Experiment:
             object.__setattr__(self, name, value)
         _check_clips(options)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         if not name.startswith("_"):
             for group in self.groups:
                 if name in group.__dataclass_fields__:
@@ -59,11 +70,11 @@ class Experiment:
         """Whether an option applies."""
         return any(name in group.__dataclass_fields__ for group in self.groups)
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> Value:
         """An option by its name."""
         return getattr(self, name)
 
-    def replace(self, **changes: Any) -> "Experiment":
+    def replace(self, **changes: Value) -> "Experiment":
         """The experiment with some options changed; of another method or other tasks, with their own defaults."""
         names = self.differing() if {"method", "tasks"} & changes.keys() else self.settings()
         kept = {name: value for name, value in self.settings().items() if name in ("method", "tasks", *names)}
@@ -75,14 +86,14 @@ class Experiment:
         settings = self.settings()
         return Experiment(settings.pop("method"), settings.pop("tasks"), folder=folder, **settings)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Value]:
         """All options by name, with the method and the tasks."""
         values = {"method": self.method, "tasks": self.tasks}
         for group in self.groups:
             values |= {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
         return values
 
-    def differing(self) -> dict[str, Any]:
+    def differing(self) -> dict[str, Value]:
         """The options other than their defaults; nothing of where data are."""
         plain = Experiment(self.method, self.tasks, folder=self.folder)
         hidden = {field.name for group in self.groups for field in dataclasses.fields(group) if field.metadata[HIDDEN]}
@@ -121,7 +132,7 @@ class Experiment:
         paths = [file_of(self.located(text)) for text in texts if is_own(text)]
         return list(dict.fromkeys(path for path in paths if path is not None))
 
-    def group(self, kind: type) -> Any:
+    def group(self, kind: type) -> Value:
         """The group of a type that it has."""
         return next(group for group in self.groups if isinstance(group, kind))
 
@@ -142,22 +153,22 @@ class OptionPlan:
     kind: Kind
     method: Method
     groups: dict[str, type]
-    defaults: dict[str, Any]
+    defaults: dict[str, Value]
 
-    def fields(self) -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+    def fields(self) -> Iterator[tuple[str, "dataclasses.Field[Value]"]]:
         """Every option with the title of its group."""
         for title, group in self.groups.items():
             for field in dataclasses.fields(group):
                 yield title, field
 
-    def refuse_others(self, method: str, tasks: str, options: Mapping[str, Any]) -> None:
+    def refuse_others(self, method: str, tasks: str, options: Values) -> None:
         """Raises for an option that does not apply."""
         names = {field.name for _, field in self.fields()}
         for name in options.keys() - names:
             raise FewstepError(f"`{name}` does not apply{_reason(self, name, method, tasks, options)}. Leave it out.")
 
 
-def plan_of(method: str, tasks: str, options: Mapping[str, Any], folder: Path | None = None) -> OptionPlan:
+def plan_of(method: str, tasks: str, options: Values, folder: Path | None = None) -> OptionPlan:
     """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
     tasks = locate(tasks, folder)
     kind, way = kind_of(tasks), method_of(method, folder)
@@ -166,7 +177,7 @@ def plan_of(method: str, tasks: str, options: Mapping[str, Any], folder: Path | 
     return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
 
 
-def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Mapping[str, Any]) -> OptionPlan:
+def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Values) -> OptionPlan:
     groups: dict[str, type] = {kind.name: kind.options(tasks)}
     if way.network or kind.features:
         network = OwnNetwork if own else kind.network(tasks)
@@ -230,7 +241,7 @@ def _without(group: type, name: str) -> type:
     return dataclasses.make_dataclass(group.__name__, fields, frozen=True)
 
 
-def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Mapping[str, Any]) -> str:
+def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Values) -> str:
     """Why an option does not apply, in words."""
     if is_own(str(options.get("network", ""))) and name in {
         field.name for field in dataclasses.fields(plan.kind.network(tasks))
@@ -239,12 +250,12 @@ def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Mappi
     return f" to {method} on {tasks.partition(':')[0]}"
 
 
-def _file_name(value: Any) -> Any:
+def _file_name(value: Value) -> Value:
     """A FILE.py:NAME without its folder; anything else as it is."""
     return Path(value).name if isinstance(value, str) and is_own(value) else value
 
 
-def _check_clips(options: Mapping[str, Any]) -> None:
+def _check_clips(options: Values) -> None:
     if options.get("clip_value") and options.get("clip_norm"):
         raise FewstepError("`clip_value` and `clip_norm` are both given. Keep one.")
 

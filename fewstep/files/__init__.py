@@ -7,7 +7,6 @@ from fewstep.files._disk import LOCK as LOCK
 from fewstep.files._disk import empty as empty
 from fewstep.files._disk import is_locked as is_locked
 from fewstep.files._disk import locked as locked
-from fewstep.files._disk import saved_file as saved_file
 from fewstep.files._disk import writing as writing
 from fewstep.files._files import JSON as JSON
 from fewstep.files._files import finite as finite

@@ -41,3 +41,12 @@ def network(
         return apply(params, x), state
 
     return Network(init, apply_with_state, find_layers(apply, shapes, x), frozen_paths)
+
+
+def refuse_state(kinds: set[str]) -> None:
+    """Raises `FewstepError` for a module that keeps more than parameters: its variables of these other kinds."""
+    if kinds:
+        raise FewstepError(
+            f"The module keeps {', '.join(sorted(kinds))} besides its parameters, which the inner loop would not "
+            "update. Use a normalization without running statistics, such as GroupNorm or LayerNorm."
+        )

@@ -6,9 +6,9 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Key, PyTree
 
-from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.interop._function import network as from_functions
+from fewstep.interop._function import refuse_state
 
 
 def network(make: Callable[[nnx.Rngs], nnx.Module], x: PyTree, *, frozen: tuple[str, ...] = ()) -> Network:
@@ -28,14 +28,6 @@ def network(make: Callable[[nnx.Rngs], nnx.Module], x: PyTree, *, frozen: tuple[
         return nnx.split(module, nnx.Param, ...)
 
     graph, _, rest = split(jax.random.key(0))
-    extra = sorted({type(leaf).__name__ for _, leaf in nnx.to_flat_state(rest) if not isinstance(leaf, nnx.RngState)})
-    if extra:
-        raise FewstepError(
-            f"The module keeps {', '.join(extra)} besides its parameters, which the inner loop would not update. "
-            "Use a normalization without running statistics, such as GroupNorm or LayerNorm."
-        )
-
-    def apply(params: PyTree, x: PyTree) -> PyTree:
-        return nnx.merge(graph, params, rest)(x)
-
-    return from_functions(lambda key: nnx.to_pure_dict(split(key)[1]), lambda p, x: apply(p, x), x, frozen=frozen)
+    refuse_state({type(leaf).__name__ for _, leaf in nnx.to_flat_state(rest) if not isinstance(leaf, nnx.RngState)})
+    apply = lambda params, x: nnx.merge(graph, params, rest)(x)
+    return from_functions(lambda key: nnx.to_pure_dict(split(key)[1]), apply, x, frozen=frozen)

@@ -21,7 +21,9 @@ def check_positive(name: str, value: object) -> float:
 
 def check_bandwidth(value: object) -> str | float:
     """A rule for bandwidths."""
-    return "hsic" if value == "hsic" else check_positive("bandwidth (other than 'hsic')", value)
+    return (
+        "hsic" if isinstance(value, str) and value == "hsic" else check_positive("bandwidth (other than 'hsic')", value)
+    )
 
 
 def check_width(width: object) -> float | int:

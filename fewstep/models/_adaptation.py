@@ -1,7 +1,8 @@
 """A model that has learned a task, ready to answer; compiled once for supports and queries of about one size."""
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,11 @@ import numpy as np
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
+from fewstep._learner import Adapted
+from fewstep._rule import Meta
 from fewstep.models._calibration import Calibration
-from fewstep.models._model import Model, answer, learn
-from fewstep.problems import Answer, Given
+from fewstep.models._model import Members, Model, answer, learn
+from fewstep.problems import Answer, Given, Value
 
 LEVEL = 0.9
 
@@ -23,7 +26,7 @@ class Adaptation(NamedTuple):
     """
 
     model: Model
-    adapted: Any
+    adapted: Adapted
     shots: int
     steps: int
     distance: float = 0.0
@@ -74,7 +77,7 @@ def calibrated(
 
 
 def adapt(
-    model: Model, support: Batch | Given | tuple[Any, Any], *, steps: int | None = None, seed: int = 0,
+    model: Model, support: Batch | Given | tuple[np.ndarray, np.ndarray], *, steps: int | None = None, seed: int = 0,
     ways: int | None = None, norm: str | None = None,
 ) -> Adaptation:  # fmt: skip
     """A model after it has learned a task.
@@ -100,12 +103,14 @@ def adapt(
 
 
 @lru_cache(maxsize=32)
-def _programs(model: Model, ways: int | None, norm: str | None, steps: int) -> tuple[Any, Any]:
+def _programs(
+    model: Model, ways: int | None, norm: str | None, steps: int
+) -> tuple[Callable[..., Adapted], Callable[..., Members]]:
     """The compiled functions that learn a task and answer, kept for the next task."""
-    how: dict[str, Any] = {"ways": ways, "norm": norm}
+    how: dict[str, Value] = {"ways": ways, "norm": norm}
 
     @jax.jit
-    def teach(metas: Any, key: jax.Array, support: Batch) -> Any:
+    def teach(metas: Meta, key: jax.Array, support: Batch) -> Adapted:
         return learn(model, key, support, metas=metas, steps=steps, **how)[0]
 
     return teach, jax.jit(lambda metas, adapted, x: answer(model, adapted, x, metas=metas, **how))

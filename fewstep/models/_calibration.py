@@ -1,11 +1,11 @@
 """How sure a model is: intervals from its spread, and probabilities of classes, calibrated on held-out tasks."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
 from fewstep.problems import Answers, best_temperature, tempered
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -35,14 +35,14 @@ class Calibration:
         """The probabilities of classes after learning from so many rows, at their temperature."""
         return tempered(raw, self.temperatures[_nearest(self.temperatures, shots)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """For JSON."""
         ratios = {str(n): {str(level): q for level, q in of.items()} for n, of in self.ratios.items()}
         by_text = lambda numbers: {str(n): number for n, number in numbers.items()}
         return {"floors": by_text(self.floors), "ratios": ratios, "temperatures": by_text(self.temperatures)}
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> "Calibration":
+    def from_dict(values: dict[str, JSON]) -> "Calibration":
         """What `to_dict` gave."""
         ratios = {int(n): {float(level): q for level, q in of.items()} for n, of in values["ratios"].items()}
         by_number = lambda numbers: {int(n): number for n, number in numbers.items()}

@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from fewstep._episode import Episode, Tasks
 from fewstep._errors import FewstepError
@@ -19,6 +20,8 @@ from fewstep.problems import (
     Plan,
     Say,
     ScoreRow,
+    Value,
+    Values,
     answer_tasks,
     class_scores,
     draws_of,
@@ -32,7 +35,7 @@ _TASKS, _QUERIES = 600, 10
 
 def evaluate_model(
     model: Model, plan: Plan, *, steps: tuple[int, ...], say: Say = lambda message: None,
-    changes: Mapping[str, Any] | None = None, on: Literal["query", "support"] = "query",
+    changes: Values | None = None, on: Literal["query", "support"] = "query",
     norms: tuple[str | None, ...] | None = None,
 ) -> list[ScoreRow]:  # fmt: skip
     """One row for each number of shots and inner steps: mean and 95% interval over unseen tasks.
@@ -49,7 +52,7 @@ def evaluate_model(
 
 
 def evaluate_places(
-    model: Model, places: Mapping[str, Mapping[str, Any]], plan: Plan, *, steps: tuple[int, ...],
+    model: Model, places: Mapping[str, Values], plan: Plan, *, steps: tuple[int, ...],
     say: Say = lambda message: None, on: Literal["query", "support"] = "query",
     norms: tuple[str | None, ...] | None = None,
 ) -> dict[str, list[ScoreRow]]:  # fmt: skip
@@ -79,7 +82,7 @@ def evaluate_places(
             model.built.learner_for(ways, norm), _on_support(first) if on == "support" else first, problem.score,
             steps=steps, n_tasks=_TASKS if plan.n_tasks is None else plan.n_tasks, seed=plan.seed,
         )  # fmt: skip
-        more: dict[str, Any] = {"ways": ways, "queries": queries, "norm": norm} if ways else {}
+        more: dict[str, Value] = {"ways": ways, "queries": queries, "norm": norm} if ways else {}
         for name, here in tasks.items():
             scores = _scores(model, judge, here.data, plan.n_tasks or _TASKS, len(steps))
             rows[name] += [_row(model, plan.split, shots, n, scores[:, :, i], more) for i, n in enumerate(steps)]
@@ -103,19 +106,19 @@ def _check(model: Model, plan: Plan, steps: tuple[int, ...]) -> None:
 
 
 def _on_support(tasks: Tasks) -> Tasks:
-    def sample(data: Any, key: jax.Array) -> Episode:
+    def sample(data: PyTree, key: jax.Array) -> Episode:
         support = tasks.sample(data, key).support
         return Episode(support, support)
 
     return Tasks(tasks.data, sample)
 
 
-def _scores(model: Model, judge: Callable[..., np.ndarray], data: Any, tasks: int, steps: int) -> np.ndarray:
+def _scores(model: Model, judge: Callable[..., np.ndarray], data: PyTree, tasks: int, steps: int) -> np.ndarray:
     """The scores of every seed that did not diverge on each task after each number of steps; NaN if all did."""
     return np.asarray([judge(meta, data) for meta in model.finite.values()] or [np.full((tasks, steps), np.nan)])
 
 
-def _row(model: Model, split: str, shots: int, steps: int, values: np.ndarray, more: dict[str, Any]) -> ScoreRow:
+def _row(model: Model, split: str, shots: int, steps: int, values: np.ndarray, more: dict[str, Value]) -> ScoreRow:
     """One row from each seed's scores on the same tasks; the interval is over tasks, each the mean of the seeds."""
     score = summarize(shots, steps, values.mean(0))
     with np.errstate(all="ignore"):  # as for the mean: a seed whose mean is not finite has no deviation
@@ -153,11 +156,11 @@ def _ask(
 
 def _held_out_row(model: Model, answers: Answers, split: str, shots: int, steps: int, number: int) -> ScoreRow:
     problem, here = model.problem, answers.at(number)
-    size: dict[str, Any] = {"scale": problem.scale, "classes": problem.classes}
+    size: dict[str, Value] = {"scale": problem.scale, "classes": problem.classes}
     (score,) = score_answers(here.mean, here, **size)
     alone = [score_answers(member, here, **size)[0].mean for member in here.members]
     known = model.calibration if steps == model.steps else None
-    more: dict[str, Any] = {}
+    more: dict[str, Value] = {}
     if problem.classes:
         shares = here.mean[:, :, 0]
         more = class_scores(known.probabilities(shares, shots) if known else shares, here)

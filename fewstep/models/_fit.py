@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from fewstep.models._evaluate import calibrate_model
 from fewstep.models._model import Model
 from fewstep.problems import problem_of_rows
 from fewstep.tables import Table
-from fewstep.training import TrainState
+from fewstep.training import Row, TrainState
 
 
 def kept_metas(built: Built, state: TrainState, keep: str | None = None) -> dict[int, Meta]:
@@ -31,7 +31,7 @@ def fit_model(
     """Trains what was built, without a folder: the model, and the mean score of each validation by its step."""
     history: list[tuple[int, float]] = []
 
-    def note(state: TrainState, rows: list[Any]) -> None:
+    def note(state: TrainState, rows: list[Row]) -> None:
         for row in rows:
             if row.validation is not None:
                 history.append((row.step, float(np.mean(row.validation))))
@@ -51,7 +51,7 @@ class FittedTable(NamedTuple):
 
 
 def fit_table(
-    experiment: Experiment, table: Table, network: Callable[..., Any] | None = None,
+    experiment: Experiment, table: Table, network: Callable[..., object] | None = None,
     watch: Callable[[int, float], None] = lambda step, score: None,
 ) -> FittedTable:  # fmt: skip
     """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too."""

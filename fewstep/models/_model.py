@@ -2,7 +2,7 @@
 
 import dataclasses
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -118,9 +118,9 @@ class Members(NamedTuple):
 
 
 def learn(
-    model: Model, key: Key[Array, ""], support: Batch, *, metas: Meta | None = None, steps: Any = None,
-    step_scale: Any = None, samples: int | None = None, used: Any = None, ways: int | None = None,
-    norm: str | None = None, detail: bool = False,
+    model: Model, key: Key[Array, ""], support: Batch, *, metas: Meta | None = None, steps: int | Array | None = None,
+    step_scale: float | Array | None = None, samples: int | None = None, used: int | Array | None = None,
+    ways: int | None = None, norm: str | None = None, detail: bool = False,
 ) -> tuple[Adapted, Info]:  # fmt: skip
     """Adapts every seed and sample of the masks to a task; pure, to be compiled, and mapped over tasks.
 
@@ -156,8 +156,8 @@ def learn(
 
 
 def answer(
-    model: Model, adapted: Adapted, x: Array, *, metas: Meta | None = None, used: Any = None, ways: int | None = None,
-    norm: str | None = None,
+    model: Model, adapted: Adapted, x: Array, *, metas: Meta | None = None, used: int | Array | None = None,
+    ways: int | None = None, norm: str | None = None,
 ) -> Members:  # fmt: skip
     """What the adapted members say at rows of x, as numbers or probabilities; pure. Arguments as in `learn`."""
     learner = model.learner(ways, norm)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from fewstep._errors import FewstepError, unknown
 from fewstep._network import flatten
 from fewstep._rule import Meta
 from fewstep.experiments import VERSION, Built, Experiment, build
-from fewstep.files import read_archive, write_archive
+from fewstep.files import JSON, read_archive, write_archive
 from fewstep.models._calibration import Calibration
 from fewstep.models._model import Model
 
@@ -22,7 +21,7 @@ _FOLDER = "pretrained"
 
 
 def save_model(
-    path: Path, model: Model, *, kind: str = _KIND, about: Mapping[str, Any] | None = None,
+    path: Path, model: Model, *, kind: str = _KIND, about: Mapping[str, JSON] | None = None,
     arrays: Mapping[str, np.ndarray] | None = None, compressed: bool = False,
 ) -> Path:  # fmt: skip
     """Writes a model, with whatever else there is to know `about` it and more `arrays`, in place of an older file. A
@@ -37,7 +36,7 @@ def save_model(
     return write_archive(path, kind, VERSION, description, {**own, **more}, compressed=compressed)
 
 
-def load_model(path: Path, *, kind: str = _KIND) -> tuple[Model, dict[str, Any], dict[str, np.ndarray]]:
+def load_model(path: Path, *, kind: str = _KIND) -> tuple[Model, dict[str, JSON], dict[str, np.ndarray]]:
     """The model of a file, and whatever else was saved with it."""
     about, arrays = read_archive(path, kind, VERSION, "Train and save it again.")
     built = build(Experiment(**about["experiment"]))

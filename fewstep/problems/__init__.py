@@ -20,6 +20,9 @@ from fewstep.problems._held_out import answer_tasks as answer_tasks
 from fewstep.problems._held_out import draws_of as draws_of
 from fewstep.problems._held_out import score_answers as score_answers
 from fewstep.problems._kind import Answer as Answer
+from fewstep.problems._kind import Cell as Cell
+from fewstep.problems._kind import Facts as Facts
+from fewstep.problems._kind import Fields as Fields
 from fewstep.problems._kind import Given as Given
 from fewstep.problems._kind import Kind as Kind
 from fewstep.problems._kind import Part as Part
@@ -30,6 +33,9 @@ from fewstep.problems._kind import Sketch as Sketch
 from fewstep.problems._kind import Written as Written
 from fewstep.problems._options import CHANGES as CHANGES
 from fewstep.problems._options import HIDDEN as HIDDEN
+from fewstep.problems._options import Options as Options
+from fewstep.problems._options import Value as Value
+from fewstep.problems._options import Values as Values
 from fewstep.problems._options import fill as fill
 from fewstep.problems._options import from_signature as from_signature
 from fewstep.problems._options import option as option

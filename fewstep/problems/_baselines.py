@@ -5,7 +5,7 @@ is chosen on the validation tasks.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -161,13 +161,15 @@ def shifted(network: Network) -> Learner:
     """A network that is shifted by the mean of what it leaves over on the support."""
     plain = gradient_learner(network, rules.maml(0.0), losses.squared_error, steps=0)
 
-    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: Any) -> Adapted:
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: object
+    ) -> Adapted:
         left = support.y - plain.predict(meta, Adapted({}, ()), support.x, support.weight)
         total = jnp.maximum(support.weight.sum(), 1e-12)
         once = Adapted({"shift": (support.weight[:, None] * left).sum(0) / total}, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
         return plain.predict(meta, Adapted({}, ()), x, weight) + adapted.fast["shift"][None]
 
     return plain._replace(adapt=adapt, predict=predict)
@@ -181,7 +183,9 @@ def alone() -> Learner:
     def kernel(a: Array, b: Array, length: Array) -> Array:
         return 1.0 + jnp.exp(-jnp.sum(jnp.square(a[:, None] - b[None]), axis=-1) / (2 * length**2))
 
-    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: Any) -> Adapted:
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: object
+    ) -> Adapted:
         there = (support.weight > 0).astype(support.x.dtype)
 
         def fitted(setting: Array) -> tuple[Array, Array]:
@@ -196,7 +200,7 @@ def alone() -> Learner:
         once = Adapted({"x": support.x, "alpha": alphas[best], "length": grid[best, 0]}, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
         return kernel(jnp.asarray(x), adapted.fast["x"], adapted.fast["length"]) @ adapted.fast["alpha"]
 
     def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Array:

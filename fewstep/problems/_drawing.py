@@ -1,13 +1,17 @@
 """Pictures of tasks whose x is a number: the true curve, the support, and each model before and after adaptation."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from markupsafe import Markup
 
+from fewstep._episode import Batch
 from fewstep.pages import figure, heading, svg
 from fewstep.problems._kind import Problem, Sketch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _POINTS = 400
 
@@ -34,13 +38,13 @@ def draw_tasks(
     return [heading(f"Unseen tasks, before and after {first.steps} steps"), picture]
 
 
-def _draw_task(ax: Any, support: Any, query: Any, sketches: list[Sketch]) -> None:
+def _draw_task(ax: "Axes", support: Batch, query: Batch, sketches: list[Sketch]) -> None:
     order = np.argsort(np.asarray(query.x)[:, 0])
     x = query.x[order]
     ax.plot(x[:, 0], query.y[order, 0], color="#adb5bd", linewidth=3, label="true curve")
     for sketch in sketches:
-        look = {"color": sketch.color}
+        color = sketch.color
         before, after = (sketch.answer(support, x, steps=steps).mean for steps in (0, sketch.steps))
-        ax.plot(x[:, 0], before[:, 0], linewidth=1, linestyle=":", label=f"{sketch.name} before", **look)
-        ax.plot(x[:, 0], after[:, 0], linewidth=1.6, label=f"{sketch.name} after {sketch.steps}", **look)
+        ax.plot(x[:, 0], before[:, 0], linewidth=1, linestyle=":", label=f"{sketch.name} before", color=color)
+        ax.plot(x[:, 0], after[:, 0], linewidth=1.6, label=f"{sketch.name} after {sketch.steps}", color=color)
     ax.scatter(support.x[:, 0], support.y[:, 0], color="black", s=16, zorder=3, label="support")

@@ -1,15 +1,12 @@
 """The fields of a request to the service as arrays; whatever does not fit is refused with the reason and a code."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.problems._kind import Part
+from fewstep.problems._kind import Fields, Part
 
 
-def check_fields(fields: Mapping[str, Any], part: Part, *names: str, either: bool = False) -> None:
+def check_fields(fields: Fields, part: Part, *names: str, either: bool = False) -> None:
     """Refuses fields other than these; of the first two, both or `either` may be sent."""
     for field in fields:
         if field not in names:
@@ -19,7 +16,7 @@ def check_fields(fields: Mapping[str, Any], part: Part, *names: str, either: boo
             raise FewstepError(message, code="does_not_apply")
 
 
-def number_rows(fields: Mapping[str, Any], part: Part, field: str, shape: tuple[int, ...]) -> np.ndarray:
+def number_rows(fields: Fields, part: Part, field: str, shape: tuple[int, ...]) -> np.ndarray:
     """Rows of numbers of a shape; a row of one number may be sent as that number."""
     array = number_array(fields, part, field)
     array = array[:, None] if array.ndim == 1 and shape == (1,) else array
@@ -30,7 +27,7 @@ def number_rows(fields: Mapping[str, Any], part: Part, field: str, shape: tuple[
     return array
 
 
-def number_array(fields: Mapping[str, Any], part: Part, field: str) -> np.ndarray:
+def number_array(fields: Fields, part: Part, field: str) -> np.ndarray:
     """Numbers as an array with at least one row."""
     values, name = fields.get(field), f"{part}.{field}"
     if values is None:

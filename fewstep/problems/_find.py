@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.files import find_object
 from fewstep.problems._kind import Kind, Problem
+from fewstep.problems._options import Options, Value
 from fewstep.problems._own import is_own
 from fewstep.problems._points import Perceptron, PointSizes, read_points, write_points
 from fewstep.problems.curves import CURVES, draw_curves
@@ -19,7 +19,7 @@ KINDS: tuple[Kind, ...] = (CURVES, IMAGES_KIND, TABLES)
 _GROUP = "fewstep.tasks"
 
 
-def kind(name: str, problem: Callable[[str, Any, Any], Problem], **parts: Any) -> Kind:
+def kind(name: str, problem: Callable[[str, Options, Options], Problem], **parts: object) -> Kind:
     """A kind of your own: `problem(tasks, options, network)` and whatever differs from rows of numbers.
 
     **Arguments:** any other field of `Kind` by name; what is left out is as for points of curves: CSV or npz files for
@@ -27,7 +27,7 @@ def kind(name: str, problem: Callable[[str, Any, Any], Problem], **parts: Any) -
 
     **Returns:** a `Kind`. Name it on the command line as FILE.py:NAME.
     """
-    usual: dict[str, Any] = {
+    usual: dict[str, Value] = {
         "tasks": (), "options": lambda tasks: PointSizes, "network": lambda tasks: Perceptron,
         "defaults": lambda tasks, method, given: {}, "read": read_points, "write": write_points, "draw": draw_curves,
     }  # fmt: skip

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from fewstep._episode import Batch
 from fewstep._learner import Learner
@@ -87,11 +88,11 @@ def answer_tasks(
 def _compiled(
     learner: Learner, shots: int, queries: int, steps: tuple[int, ...], tasks: int, draws: int, samples: int,
     classes: bool, seed: int,
-) -> Callable[[Meta, Any, int], Any]:  # fmt: skip
+) -> Callable[[Meta, PyTree, int], tuple[jax.Array, jax.Array, Batch]]:  # fmt: skip
     """The compiled `(meta, data, used) -> (mean, mean square, query)` of every task and draw, kept for other `meta`."""
     pairs = np.stack(np.meshgrid(np.arange(tasks), np.arange(draws), indexing="ij"), -1).reshape(-1, 2)
 
-    def one(meta: Meta, data: Any, used: Any, pair: jax.Array) -> tuple[jax.Array, jax.Array, Batch]:
+    def one(meta: Meta, data: PyTree, used: int | Array, pair: jax.Array) -> tuple[jax.Array, jax.Array, Batch]:
         key = jax.random.fold_in(jax.random.key(seed), TABLE)
         key = jax.random.fold_in(jax.random.fold_in(key, pair[0]), pair[1])
         support, query = draw_episode(data, key, pair[0], shots, queries, used)

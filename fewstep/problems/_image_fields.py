@@ -3,21 +3,20 @@
 import base64
 import binascii
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from fewstep import data
 from fewstep._errors import FewstepError
 from fewstep.problems._fields import check_fields, number_array
-from fewstep.problems._kind import Given, Part
+from fewstep.problems._kind import Fields, Given, Part
 
 _EDGE = 1024  # pixels; a small file can decompress into a very large image, so its size is checked first
 _MARK = b"\x89PNG\r\n\x1a\n"
 
 
-def read_image_fields(fields: Mapping[str, Any], part: Part, shape: tuple[int, ...], *, invert: bool) -> Given:
+def read_image_fields(fields: Fields, part: Part, shape: tuple[int, ...], *, invert: bool) -> Given:
     """The images of a request, in a support with their classes; `invert` if the network sees light ink on dark."""
     x = _pixels(fields, part, shape, invert)
     if part == "query":
@@ -35,7 +34,7 @@ def read_image_fields(fields: Mapping[str, Any], part: Part, shape: tuple[int, .
     return Given(x, np.asarray([number[label] for label in labels], np.int32), classes)
 
 
-def _pixels(fields: Mapping[str, Any], part: Part, shape: tuple[int, ...], invert: bool) -> np.ndarray:
+def _pixels(fields: Fields, part: Part, shape: tuple[int, ...], invert: bool) -> np.ndarray:
     check_fields(fields, part, "images", "x", *(("labels",) if part == "support" else ()), either=True)
     if ("images" in fields) == ("x" in fields):
         needs = f'The {part} needs either "images" (base64 PNG) or "x" (arrays), and not both.'

@@ -1,9 +1,9 @@
 """A kind of problem is a value: what its tasks are, and how a user's data become tasks and answers go back."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from markupsafe import Markup
@@ -11,8 +11,14 @@ from markupsafe import Markup
 from fewstep._episode import Tasks
 from fewstep._learner import Loss
 from fewstep._network import Network
+from fewstep.files import JSON
+from fewstep.problems._options import Options, Values
+from fewstep.problems._rows import ScoreRow
 from fewstep.tables import Rows
 
+Cell: TypeAlias = str | int | float | bool | None
+Fields: TypeAlias = Mapping[str, JSON]  # of a request
+Facts: TypeAlias = dict[str, JSON]
 Part = Literal["support", "query"]
 Say = Callable[[str], None]
 
@@ -51,7 +57,7 @@ class Problem(NamedTuple):
     samples: int = 1
     all_classes: Callable[[], Tasks] | None = None
     n_classes: Callable[[], int] = lambda: 0
-    details: Any = None
+    details: Options = None
 
     @property
     def support_norm(self) -> str | None:
@@ -70,14 +76,14 @@ class Given(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     labels: tuple[str, ...] = ()
-    rows: dict[str, list[Any]] = {}  # noqa: RUF012
+    rows: dict[str, Sequence[Cell]] = {}  # noqa: RUF012
     tasks: np.ndarray | None = None
     distance: np.ndarray = np.zeros(0)
     notes: tuple[str, ...] = ()
 
     def only(self, which: np.ndarray) -> "Given":
         """Some of the rows."""
-        cells = {name: [column[n] for n in which] for name, column in self.rows.items()}
+        cells: dict[str, Sequence[Cell]] = {name: [column[n] for n in which] for name, column in self.rows.items()}
         part = lambda array: array[which] if len(array) else array
         return self._replace(x=self.x[which], y=part(self.y), rows=cells, tasks=None, distance=part(self.distance))
 
@@ -98,8 +104,8 @@ class Answer(NamedTuple):
 class Written(NamedTuple):
     """An answer in the user's units and names: as columns of a table, and as arrays by name where these differ."""
 
-    columns: dict[str, list[Any]]
-    arrays: dict[str, Any] = {}  # noqa: RUF012
+    columns: dict[str, Sequence[Cell]]
+    arrays: dict[str, JSON] = {}  # noqa: RUF012
 
 
 class Sketch(NamedTuple):
@@ -146,18 +152,18 @@ class Kind:
 
     name: str
     tasks: tuple[str, ...]
-    problem: Callable[[str, Any, Any], Problem]
+    problem: Callable[[str, Options, Options], Problem]
     options: Callable[[str], type]
     network: Callable[[str], type]
-    defaults: Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
-    read: Callable[[Problem, "Path | Mapping[str, Any]", Part], Given]
+    defaults: Callable[[str, str, Values], Values]
+    read: Callable[[Problem, "Path | Fields", Part], Given]
     write: Callable[[Problem, Given, Answer], Written]
     draw: Callable[[Problem, list[Sketch]], list[Markup]]
     features: bool = False
     heavy: bool = False
-    pin: Callable[[str, Any, Any], Any] = lambda tasks, options, begun: options
+    pin: Callable[[str, Options, Options], Options] = lambda tasks, options, begun: options
     note: Callable[[Problem], str] = lambda problem: ""
     units: Callable[[Problem, np.ndarray], np.ndarray] = lambda problem, y: y
-    baselines: Callable[[Problem, Plan, Say], dict[str, Any]] | None = None
-    example: Callable[[Problem, int], Callable[[int, int], dict[str, Any]]] | None = None
-    describe: Callable[[Problem], dict[str, Any]] = lambda problem: {}
+    baselines: Callable[[Problem, Plan, Say], dict[str, list[ScoreRow]]] | None = None
+    example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
+    describe: Callable[[Problem], Facts] = lambda problem: {}

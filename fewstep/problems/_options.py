@@ -4,16 +4,19 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from fewstep._errors import FewstepError
 
 HIDDEN, CHANGES = "hidden", "changes"
+Value: TypeAlias = Any  # of an option: a number, a text, a tuple of these; its group knows its type
+Values: TypeAlias = Mapping[str, Value]
+Options: TypeAlias = Any  # a group of options: an instance of a frozen dataclass, whose fields only its owner knows
 
 
 def option(
-    default: Any, help: str, *, min: float | None = None, hidden: bool = False, changes: bool = False
-) -> Any:  # fmt: skip
+    default: Value, help: str, *, min: float | None = None, hidden: bool = False, changes: bool = False
+) -> Value:  # fmt: skip
     """A field of a group of options: its default, what it means in one line, and the smallest value it may have.
 
     `hidden` marks what only the program fills in, such as the classes that a folder had when a run was begun; `changes`
@@ -26,7 +29,7 @@ def option(
 
 
 def from_signature(
-    title: str, factory: Callable[..., Any], *, skip: tuple[str, ...] = (), changes: bool = False
+    title: str, factory: Callable[..., object], *, skip: tuple[str, ...] = (), changes: bool = False
 ) -> type:  # fmt: skip
     """The group of options that the parameters of a factory make: those of a simple type that have a default and are
     keyword-only, or have a help text in their annotation: `draws: Annotated[int, "How often to draw"] = 1`.
@@ -42,14 +45,14 @@ def from_signature(
     return dataclasses.make_dataclass(title, fields, frozen=True)
 
 
-def is_simple(kind: Any) -> bool:
+def is_simple(kind: object) -> bool:
     """Whether a value of this type can be read from a command line and kept as JSON."""
     if get_origin(kind) is tuple:
         return all(part is ... or is_simple(part) for part in get_args(kind))
     return kind in (bool, int, float, str) or get_origin(kind) is Literal
 
 
-def fill(group: type, values: Mapping[str, Any]) -> Any:
+def fill(group: type, values: Values) -> Options:
     """A group with those of the values that are its own, each checked."""
     fields = {field.name: field for field in dataclasses.fields(group)}
     hints = get_type_hints(group)
@@ -57,7 +60,7 @@ def fill(group: type, values: Mapping[str, Any]) -> Any:
     return group(**own)
 
 
-def _fitted(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
+def _fitted(field: "dataclasses.Field[Value]", kind: object, value: Value) -> Value:
     """A value as its option keeps it: lists from a file as tuples, and no number out of bounds."""
     value = _tuples(value)
     if get_origin(kind) is Literal and value not in get_args(kind):
@@ -74,7 +77,7 @@ def _fitted(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
     return value
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: Value) -> Value:
     if isinstance(value, dict):
         return {name: _tuples(entry) for name, entry in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from fewstep import losses
 from fewstep._episode import Batch
@@ -57,7 +57,7 @@ def find_loss(text: str, outputs: int, *, classes: bool) -> Loss:
     return loss
 
 
-def own_network(source: str | Callable[..., Any], x: Any, outputs: int) -> Network:
+def own_network(source: str | Callable[..., object], x: Array, outputs: int) -> Network:
     """A user's network for rows such as those of x, checked against what the tasks need."""
     make = function_of("network", source, "(x, outputs)") if isinstance(source, str) else source
     text = source if isinstance(source, str) else getattr(source, "__name__", "network")
@@ -76,5 +76,5 @@ def own_network(source: str | Callable[..., Any], x: Any, outputs: int) -> Netwo
     return network
 
 
-def _forward(network: Network, x: Any) -> Any:
+def _forward(network: Network, x: Array) -> Array:
     return network.apply(network.init(jax.random.key(0)), (), x, jnp.ones(x.shape[0]))[0]

@@ -1,9 +1,9 @@
 """Rows of numbers: the network that fits them, their files and answers, and pictures of what is learned from them."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,8 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.problems._fields import check_fields, number_rows
-from fewstep.problems._kind import Answer, Given, Part, Problem, Written
-from fewstep.problems._options import option
+from fewstep.problems._kind import Answer, Fields, Given, Part, Problem, Written
+from fewstep.problems._options import Options, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import read_query, read_support
 
@@ -39,7 +39,7 @@ class Perceptron:
     init: Literal["he", "paper"] = option("paper", "First weights: He initialization, or small as in the MT-net code.")
 
 
-def make_perceptron(options: Any, inputs: int, outputs: int) -> Network:
+def make_perceptron(options: Options, inputs: int, outputs: int) -> Network:
     """The network that the options name, for rows of so many numbers."""
     if options.network != "mlp":
         return own_network(options.network, jnp.zeros((4, inputs)), outputs)
@@ -47,7 +47,7 @@ def make_perceptron(options: Any, inputs: int, outputs: int) -> Network:
     return networks.mlp(inputs, outputs, hidden=options.hidden, std=std, bias_inputs=options.bias_inputs)
 
 
-def points_problem(tasks: Any, network: Any, details: Any = None) -> Problem:
+def points_problem(tasks: Callable[..., Tasks], network: Options, details: Options = None) -> Problem:
     """The problem of `tasks(shots, queries, split, ways)` whose rows of x and y are numbers, or whose y are classes."""
     some: Tasks = tasks(1, 1)
     shape = jax.eval_shape(some.sample, some.data, jax.eval_shape(lambda: jax.random.key(0))).query
@@ -63,7 +63,7 @@ def points_problem(tasks: Any, network: Any, details: Any = None) -> Problem:
     )  # fmt: skip
 
 
-def read_points(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
+def read_points(problem: Problem, source: Path | Fields, part: Part) -> Given:
     """Points of a CSV or npz file, or of the fields of a request: x and, in a support, y."""
     if isinstance(source, Mapping):
         return _read_fields(problem, source, part)
@@ -75,7 +75,7 @@ def read_points(problem: Problem, source: Path | Mapping[str, Any], part: Part) 
     return Given(read_query(source, problem.x), np.zeros(0))
 
 
-def _read_fields(problem: Problem, fields: Mapping[str, Any], part: Part) -> Given:
+def _read_fields(problem: Problem, fields: Fields, part: Part) -> Given:
     learns = part == "support"
     check_fields(fields, part, *(("x", "y") if learns else ("x",)))
     x = number_rows(fields, part, "x", problem.x)

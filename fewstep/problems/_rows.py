@@ -1,7 +1,8 @@
 """A row of scores: what was measured of a model on unseen tasks."""
 
 import dataclasses
-from typing import Any
+
+from fewstep.files import JSON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ScoreRow:
     queries: int | None = None
     norm: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """The row as an object for machines, without what does not apply."""
         always = ("inner_steps", "mean", "interval95")
         values = {name: v for name, v in dataclasses.asdict(self).items() if v is not None or name in always}

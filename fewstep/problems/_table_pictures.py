@@ -1,7 +1,7 @@
 """Pictures of adapted tables: curves of held-out tasks where one column runs, else predictions against the truth."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -9,6 +9,9 @@ from markupsafe import Markup
 from fewstep.pages import figure, heading, svg
 from fewstep.problems._kind import Answer, Problem, Sketch
 from fewstep.tables import Rows, Schema
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Answering = Callable[..., Answer]
 
@@ -84,7 +87,7 @@ def curve_of(
     )  # fmt: skip
 
 
-def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
+def draw_curve(ax: "Axes", curve: Curve, look: tuple[str, str]) -> None:
     """Draws a curve with its name and color."""
     (name, color), middle = look, np.asarray(curve.middle)
     ax.plot(curve.x, curve.y, ".", color="#adb5bd", ms=4, label="not seen")
@@ -96,7 +99,10 @@ def draw_curve(ax: Any, curve: Curve, look: tuple[str, str]) -> None:
     ax.set(xlabel=curve.columns[0], ylabel=curve.columns[1])
 
 
-def _scatter(ax: Any, answer: Answering, schema: Schema, task: Any, support: np.ndarray, look: tuple[str, str]) -> None:
+def _scatter(
+    ax: "Axes", answer: Answering, schema: Schema, task: tuple[np.ndarray, np.ndarray],
+    support: np.ndarray, look: tuple[str, str],
+) -> None:  # fmt: skip
     (x, y), (name, color) = task, look
     rest = np.setdiff1d(np.arange(len(x)), support)
     mean = answer((x[support], y[support]), x[rest]).mean

@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +15,8 @@ from fewstep._errors import FewstepError
 from fewstep._streams import UNSEEN
 from fewstep.files import called, function_of
 from fewstep.problems._drawing import draw_tasks
-from fewstep.problems._kind import Kind, Problem, Sketch
-from fewstep.problems._options import from_signature
+from fewstep.problems._kind import Facts, Kind, Problem, Sketch
+from fewstep.problems._options import Options, from_signature
 from fewstep.problems._points import Perceptron, PointSizes, points_problem, read_points, write_points
 from fewstep.tasks import TASKS
 
@@ -35,7 +34,7 @@ def _options(tasks: str) -> type:
     return dataclasses.make_dataclass("Curves", fields, frozen=True)
 
 
-def _problem(tasks: str, options: Any, network: Any) -> Problem:
+def _problem(tasks: str, options: Options, network: Options) -> Problem:
     factory = _factory(tasks)
     sizes = {field.name for field in dataclasses.fields(PointSizes)}
     own = {name: value for name, value in dataclasses.asdict(options).items() if name not in sizes}
@@ -58,7 +57,7 @@ def draw_curves(problem: Problem, sketches: list[Sketch]) -> list[Markup]:
     return draw_tasks(problem, sketches, UNSEEN)
 
 
-def _describe(problem: Problem) -> dict[str, Any]:
+def _describe(problem: Problem) -> Facts:
     """Where curves lie, in x and y, if x is one number."""
     tasks = problem.tasks(1, 32)
     if problem.x != (1,) or not _has_range(tasks):
@@ -76,7 +75,7 @@ def _has_range(tasks: Tasks) -> bool:
     return isinstance(tasks.data, Mapping) and "x_range" in tasks.data
 
 
-def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str, Any]]:
+def _example(problem: Problem, max_shots: int) -> Callable[[int, int], Facts]:
     """A function that draws a curve: points to learn from, and the curve itself. As many shots as can be asked for are
     drawn, and cut to those that are: one program for every number."""
     tasks = problem.tasks(max_shots, 1)
@@ -96,7 +95,7 @@ def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str,
         at = lambda place: tasks.sample(tasks.data | {"x_range": jnp.stack([place, place])}, key).query.y[0, 0]
         return tasks.sample(tasks.data, key).support, jax.vmap(at)(jnp.asarray(x, jnp.float32))
 
-    def example(seed: int, shots: int) -> dict[str, Any]:
+    def example(seed: int, shots: int) -> Facts:
         support, y = jax.tree.map(np.asarray, draw(jnp.asarray(seed)))
         points = {"x": support.x[:shots].tolist(), "y": support.y[:shots].tolist()}
         return {"support": points, "curve": {"x": x.tolist(), "y": y.tolist()}}

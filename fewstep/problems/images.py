@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,9 @@ from fewstep._network import Network
 from fewstep.learners import OF_CLASSES
 from fewstep.problems._episodes import draw_episodes, write_png
 from fewstep.problems._image_fields import read_image_fields
-from fewstep.problems._kind import Answer, Given, Kind, Part, Problem, Written
+from fewstep.problems._kind import Answer, Facts, Fields, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_means
-from fewstep.problems._options import option
+from fewstep.problems._options import Options, Value, Values, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
 
@@ -85,23 +85,23 @@ def _is_folder(tasks: str) -> bool:
     return tasks.startswith(_FOLDER)
 
 
-def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _defaults(tasks: str, method: str, given: Values) -> Values:
     own = data.info(tasks)
-    usual: dict[str, Any] = {
+    usual: dict[str, Value] = {
         "steps": 40_000, "validation_tasks": 200, "outer_lr": 2e-3, "schedule": "cosine",
         "validation_ways": given.get("ways", Images.ways), **own.defaults._asdict(),
     } | ({"split": own.splits[0]} if own.splits else {})  # fmt: skip
     return usual | ({"meta_batch": 2} if method in OF_CLASSES else {})
 
 
-def _pin(tasks: str, options: Any, begun: Any) -> Any:
+def _pin(tasks: str, options: Options, begun: Options) -> Options:
     if not _is_folder(tasks) or options.classes:
         return options
     classes = begun.classes if begun is not None else data.pin(tasks, options.split_seed, options.ways)
     return dataclasses.replace(options, classes=classes)
 
 
-def _problem(tasks: str, options: Any, network: Any) -> Problem:
+def _problem(tasks: str, options: Options, network: Options) -> Problem:
     invert = data.info(tasks).dark_on_light
     channels = 1 if getattr(options, "color", "rgb") == "gray" else data.info(tasks).channels
     image, load = (options.image_size, options.image_size, channels), partial(_load, tasks, options)
@@ -124,9 +124,9 @@ def _problem(tasks: str, options: Any, network: Any) -> Problem:
     )  # fmt: skip
 
 
-def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
+def _load(tasks: str, options: Options, split: str) -> data.ImageSet:
     """The images of a split; those to be warped in their own size first, where it is known."""
-    which: dict[str, Any] = (
+    which: dict[str, Value] = (
         {"color": options.color, "classes": options.classes, "skip_bad": options.skip_bad}
         if _is_folder(tasks) else {"named": options.split or None}
     )  # fmt: skip
@@ -141,7 +141,7 @@ def _load(tasks: str, options: Any, split: str) -> data.ImageSet:
 
 
 def _network(
-    options: Any, image: tuple[int, int, int], ways: int, outputs: int | None = None, norm: str | None = None
+    options: Options, image: tuple[int, int, int], ways: int, outputs: int | None = None, norm: str | None = None
 ) -> Network:
     if options.network != "conv4":
         return own_network(options.network, jnp.zeros((2, *image)), ways if outputs is None else outputs)
@@ -152,7 +152,7 @@ def _network(
     )  # fmt: skip
 
 
-def _read(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
+def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
     _, invert = problem.details
     if isinstance(source, Mapping):
         return read_image_fields(source, part, problem.x, invert=invert)
@@ -182,7 +182,7 @@ def _split(tasks: str) -> str:
     raise FewstepError(f"No task can be drawn: the images of the model are not here. {fix}", code="no_data")
 
 
-def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str, Any]]:
+def _example(problem: Problem, max_shots: int) -> Callable[[int, int], Facts]:
     """A function that draws an episode of test classes. As many shots as can be asked for are drawn, and cut to those
     that are: one program, and one copy of the images, for every number."""
     tasks, invert = problem.details
@@ -195,7 +195,7 @@ def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str,
         draw = jax.jit(lambda arrays, seed: sample(arrays, jax.random.key(seed)))
         return lambda seed: jax.tree.map(np.asarray, draw(arrays, jnp.asarray(seed)))
 
-    def example(seed: int, shots: int) -> dict[str, Any]:
+    def example(seed: int, shots: int) -> Facts:
         support, query = episodes(_split(tasks))(seed)
         available = int((support.y == 0).sum())
         if shots > available:
@@ -208,7 +208,7 @@ def _example(problem: Problem, max_shots: int) -> Callable[[int, int], dict[str,
     return example
 
 
-def _fields(batch: Batch, invert: bool) -> dict[str, Any]:
+def _fields(batch: Batch, invert: bool) -> Facts:
     labels = [chr(ord("A") + n) if n < 26 else str(n + 1) for n in batch.y.tolist()]
     return {"images": [write_png(np.asarray(x), invert=invert) for x in batch.x], "labels": labels}
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from fewstep._errors import FewstepError
 from fewstep.learners import FITTING, PROCESSES
 from fewstep.problems._baselines import compare
 from fewstep.problems._fields import check_fields
-from fewstep.problems._kind import Answer, Given, Kind, Part, Plan, Problem, Say, Written
-from fewstep.problems._options import option
+from fewstep.problems._kind import Answer, Cell, Facts, Fields, Given, Kind, Part, Plan, Problem, Say, Written
+from fewstep.problems._options import Options, Value, Values, option
 from fewstep.problems._own import find_loss
 from fewstep.problems._points import Perceptron, make_perceptron
 from fewstep.problems._probability import class_scores
@@ -62,8 +62,8 @@ class TableOptions:
     )  # fmt: skip
     split_seed: int = option(0, "Seed of the split of the tasks, 65 : 15 : 20 of a hundred.", min=0)
     classes: dict[str, tuple[str, ...]] = option({}, "The tasks of each split, as drawn for the run.", hidden=True)
-    schema: dict[str, Any] = option({}, "The columns as the training tasks have them.", hidden=True)
-    source: dict[str, Any] = option({}, "Where the table was, its rows, and a digest of them.", hidden=True)
+    schema: dict[str, Value] = option({}, "The columns as the training tasks have them.", hidden=True)
+    source: dict[str, Value] = option({}, "Where the table was, its rows, and a digest of them.", hidden=True)
 
 
 class TableDetails(NamedTuple):
@@ -73,7 +73,7 @@ class TableDetails(NamedTuple):
     read: Callable[[], Table]
 
 
-def _defaults(tasks: str, method: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _defaults(tasks: str, method: str, given: Values) -> Values:
     shots = given.get("shots", TableOptions.shots)
     usual = {
         "seeds": 3, "steps": 3000, "meta_batch": 8, "validation_tasks": 200, "inner_steps": 5, "inner_lr": 0.03,
@@ -152,7 +152,7 @@ def _read(path: Path, stamp: tuple[int, int], frozen: _Frozen) -> Table:
     return table
 
 
-def _problem(tasks: str, options: TableOptions, network: Any) -> Problem:
+def _problem(tasks: str, options: TableOptions, network: Options) -> Problem:
     options = _pin(tasks, options, None)
     if tasks == IN_MEMORY:
         return problem_of_rows(options, network, Schema.from_dict(options.schema))
@@ -160,7 +160,7 @@ def _problem(tasks: str, options: TableOptions, network: Any) -> Problem:
 
 
 def problem_of_rows(
-    options: TableOptions, network: Any, schema: Schema, table: Callable[[], Table] | None = None
+    options: TableOptions, network: Options, schema: Schema, table: Callable[[], Table] | None = None
 ) -> Problem:
     """The problem of a table with these columns; without the table itself, it can still be adapted to new rows."""
     inputs, outputs = schema.widths
@@ -202,7 +202,7 @@ def read_frame(problem: Problem, frame: Frame, part: Part) -> Given:
     )  # fmt: skip
 
 
-def _read_source(problem: Problem, source: Path | Mapping[str, Any], part: Part) -> Given:
+def _read_source(problem: Problem, source: Path | Fields, part: Part) -> Given:
     if not isinstance(source, Mapping):
         return read_frame(problem, read(source), part)
     check_fields(source, part, "columns")
@@ -228,7 +228,7 @@ def _write(problem: Problem, query: Given, answer: Answer) -> Written:
     return Written({name: _units(problem, part[:, 0]).tolist() for name, part in columns.items()})
 
 
-def _plain(column: np.ndarray) -> list[Any]:
+def _plain(column: np.ndarray) -> list[Cell]:
     """A column of the user's as text and numbers; dates as ISO, without a time of midnight."""
     if column.dtype.kind == "M":
         moments = column.astype("datetime64[us]").astype(object)
@@ -243,7 +243,7 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
     if plan.split != "test":
         return rows
     for each in compare(problem.details.read(), plan.shots, seed=plan.seed, say=say):
-        more: dict[str, Any] = {}
+        more: dict[str, Value] = {}
         if problem.classes:
             more |= class_scores(each.answers.mean[:, :, 0], each.answers)
         rows.setdefault(each.name, []).append(ScoreRow(
@@ -252,7 +252,7 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
     return rows
 
 
-def _describe(problem: Problem) -> dict[str, Any]:
+def _describe(problem: Problem) -> Facts:
     schema: Schema = problem.details.schema
     rows = [
         f"| {column.name} | {column.kind} | "

@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
 from fewstep._errors import FewstepError
 from fewstep.machine import distributed
@@ -33,7 +33,7 @@ class Damaged(FewstepError):
     """A checkpoint whose files are not what was written."""
 
 
-def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
+def save(folder: Path, step: int, state: PyTree, texts: dict[str, str]) -> Path:
     """Writes a checkpoint, with `texts` as files by their names beside the arrays, and removes all but the newest ones.
     Raises `FewstepError` when the disk refuses."""
     partial, target = folder / f"{_PARTIAL}{step:09d}", folder / f"{step:09d}"
@@ -58,7 +58,7 @@ def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
     return target
 
 
-def _begin(folder: Path, partial: Path, state: Any) -> None:
+def _begin(folder: Path, partial: Path, state: PyTree) -> None:
     """Makes an empty place to write to; what process 0 finds wrong, all raise."""
     problem = None
     if distributed.first():
@@ -83,7 +83,7 @@ def _finish(folder: Path, partial: Path, target: Path) -> None:
         shutil.rmtree(folder / f"{old:09d}")
 
 
-def _check_room(folder: Path, state: Any) -> None:
+def _check_room(folder: Path, state: PyTree) -> None:
     """Refuses before writing begins: Orbax's threads are loud about a disk that fills up under them."""
     needed = 3 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) + _MARGIN
     if shutil.disk_usage(folder).free < needed:
@@ -95,7 +95,7 @@ def checkpoint_steps(folder: Path) -> list[int]:
     return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit() and path.is_dir())
 
 
-def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> Any:
+def restore(path: Path, like: PyTree, check: Callable[[Path], None] = lambda path: None) -> PyTree:
     """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed, and what
     `check` raises, which may look at the texts it was saved with."""
     verify(path)
@@ -109,7 +109,9 @@ def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: 
         raise Damaged(f"{path} does not hold what its configuration says: {str(error).splitlines()[0][:200]}") from None
 
 
-def newest(folder: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> tuple[Any | None, list[str]]:
+def newest(
+    folder: Path, like: PyTree, check: Callable[[Path], None] = lambda path: None
+) -> tuple[PyTree | None, list[str]]:
     """The state of the newest checkpoint that is whole, and a message for each one passed over."""
     messages: list[str] = []
     for step in reversed(checkpoint_steps(folder)):
@@ -120,11 +122,11 @@ def newest(folder: Path, like: Any, check: Callable[[Path], None] = lambda path:
     return None, messages
 
 
-def _shapes(state: Any) -> dict[str, list[int]]:
+def _shapes(state: PyTree) -> dict[str, list[int]]:
     return {jax.tree_util.keystr(path): list(leaf.shape) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
-def _check_shapes(path: Path, like: Any) -> None:
+def _check_shapes(path: Path, like: PyTree) -> None:
     """Raises where the arrays are not those that the experiment has now; Orbax would, at length."""
     if not (path / _SHAPES).is_file():  # written by an earlier version
         return
@@ -156,7 +158,7 @@ def verify(path: Path) -> None:
             raise Damaged(f"Checkpoint {path} is damaged: {name} {what} since it was written.")
 
 
-def _write(partial: Path, state: Any) -> None:
+def _write(partial: Path, state: PyTree) -> None:
     with _quiet(), ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save((partial / "state").absolute(), state)
         checkpointer.wait_until_finished()

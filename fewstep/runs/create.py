@@ -13,7 +13,7 @@ from fewstep.machine.devices import Layout, cores
 from fewstep.machine.layout import lay_out
 from fewstep.problems import kind_of
 from fewstep.runs.code import check_code, copy_code
-from fewstep.runs.run import CONFIG, Run, holds_something, open_run
+from fewstep.runs.run import CONFIG, OtherVersion, Run, holds_something, open_run
 from fewstep.runs.settings import differences
 
 _LAYOUT = "layout.json"
@@ -89,7 +89,12 @@ def _open(path: Path, *, overwrite: bool) -> Run | None:
     """The run to go on with, if it is not to be replaced; a folder that holds something else is neither."""
     if overwrite and (path / "checkpoints").is_dir():  # a run, whether or not it can be read
         return None
-    found = open_run(path)
+    try:
+        found = open_run(path)
+    except OtherVersion:
+        if overwrite:
+            return None
+        raise
     return None if overwrite else found
 
 

@@ -38,10 +38,13 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(locked(self.path, f"Another process is training {self.path}. Wait for it."))
         self._signals = self._open.enter_context(stop_signals())
-        state, notes = checkpoint.newest(self._checkpoints, first)
-        if state is None and notes:
+        try:
+            state, notes = checkpoint.newest(self._checkpoints, first)
+            if state is None and notes:
+                raise FewstepError(f"No checkpoint of {self.path} is whole. {' '.join(notes)} Choose another folder.")
+        except FewstepError:
             self._open.close()
-            raise FewstepError(f"No checkpoint of {self.path} is whole. {' '.join(notes)} Choose another folder.")
+            raise
         self._saved = time.monotonic()
         self._lines = self._read_log(0 if state is None else int(state.step))
         self._write_log()

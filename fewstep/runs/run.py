@@ -3,13 +3,13 @@
 import dataclasses
 import importlib.metadata
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
-from fewstep.files import LOCK, write_text, writing
+from fewstep.files import JSON, LOCK, write_text, writing
 from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
@@ -139,15 +139,16 @@ class OtherVersion(FewstepError):
     """A run that another version of fewstep made."""
 
 
-def _check_version(path: Path, config: Mapping[str, Any]) -> None:
+def _check_version(path: Path, config: Mapping[str, JSON]) -> None:
     version, experiment = config.get("version", 1), config["experiment"]
     if version == VERSION:
         return
     if version > VERSION:
-        raise OtherVersion(f"{path} was made by a newer version of fewstep, {config.get('fewstep')}. Update fewstep.")
+        newer = f"{path} was made by a newer version of fewstep, {config.get('fewstep')}."
+        raise OtherVersion(f"{newer} Update fewstep: pip install -U fewstep")
     raise OtherVersion(
         f"{path} was made by an older version of fewstep, {config.get('fewstep')}, whose checkpoints this one cannot "
-        f"read. Train it anew: {_command(experiment)} --run {path} --overwrite"
+        f"read. Train it anew: {_command(experiment, path)}"
     )
 
 
@@ -158,14 +159,14 @@ _RENAMED = {
 _DROPPED = ("method", "tasks", "classes", "schema", "source")
 
 
-def _command(old: Mapping[str, Any]) -> str:
+def _command(old: Mapping[str, JSON], path: Path) -> str:
     """The command that trains an experiment of an older version again."""
-    words = ["fewstep train", str(old["method"]), str(old["tasks"])]
+    words = ["fewstep", "train", str(old["method"]), str(old["tasks"])]
     for name, value in old.items():
         if name not in _DROPPED and value is not None and value is not False:
             values = value if isinstance(value, list) else [] if value is True else [value]
             words += [flag(_RENAMED.get(name, name)), *map(str, values)]
-    return " ".join(words)
+    return shlex.join([*words, "--run", str(path), "--overwrite"])
 
 
 def holds_something(folder: Path) -> bool:

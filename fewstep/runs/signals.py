@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
@@ -11,7 +10,7 @@ def stop_signals() -> Iterator[list[int]]:
     """A list that fills when Ctrl-C or a request to end comes; a second Ctrl-C ends at once."""
     came: list[int] = []
 
-    def note(number: int, frame: Any) -> None:
+    def note(number: int, frame: object) -> None:
         if came:
             raise KeyboardInterrupt
         came.append(number)

@@ -4,13 +4,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewstep.experiments import Built
 from fewstep.files import locked
 from fewstep.machine import distributed
 from fewstep.machine.devices import Layout
 from fewstep.machine.layout import choose, lay_out, make_mesh
+from fewstep.problems import Value
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
 from fewstep.runs.log import Line, to_lines
@@ -87,7 +88,7 @@ def _train(
     log: list[Line],
     progress: Progress,
     save_seconds: float,
-    **places: Any,
+    **places: Value,
 ) -> Outcome:
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)

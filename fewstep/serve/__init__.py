@@ -10,7 +10,7 @@ The client needs nothing beside Python; the rest is imported when it is first us
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fewstep._errors import FewstepError
 from fewstep.serve.client import Client as Client
@@ -29,7 +29,7 @@ _LAZY = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -49,7 +49,7 @@ class AdapterStore:
         entry = self._entries.get(name)
         if entry is None or not _is_of(model, name) or entry.until < time.monotonic():
             self.tidy()
-            raise _gone(name) if _is_of(model, name) else _unknown(model, name)
+            raise _gone_adapter(name) if _is_of(model, name) else _unknown_adapter(model, name)
         self._entries[name] = _Entry(entry.adaptation, time.monotonic() + self._limits.adapter_seconds)
         self._entries.move_to_end(name)
         return entry.adaptation
@@ -64,8 +64,8 @@ class AdapterStore:
         now = time.monotonic()
         while self._entries:
             name, entry = next(iter(self._entries.items()))
-            crowded = len(self._entries) > self._limits.adapters or self.bytes > self._limits.adapter_bytes
-            if entry.until >= now and not crowded:
+            full = len(self._entries) > self._limits.adapters or self.bytes > self._limits.adapter_bytes
+            if entry.until >= now and not full:
                 return
             self._drop(name)
             self.evictions += 1
@@ -92,7 +92,7 @@ def _checksum(model: str, random: bytes) -> bytes:
     return blake2b(random + model.encode("utf-8", "surrogatepass"), digest_size=_CHECK).digest()
 
 
-def _gone(name: str) -> Refusal:
+def _gone_adapter(name: str) -> Refusal:
     return Refusal(
         410, "adapter_gone",
         f"The adapter {name} was dropped: it was deleted, not used for too long, made room for newer ones, or the "
@@ -100,5 +100,5 @@ def _gone(name: str) -> Refusal:
     )  # fmt: skip
 
 
-def _unknown(model: str, name: str) -> Refusal:
+def _unknown_adapter(model: str, name: str) -> Refusal:
     return not_found("unknown_adapter", f"{name[:40]!r} is not an adapter of {model}. Make one with /adapt.")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from fewstep.serve.task import Adaptation
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it decodes into
 _DRAW_SIZE = 1 << 20  # to draw a task takes at first as long as to read so many bytes of images, since it compiles
 T = TypeVar("T")
+Request = TypeVar("Request", bound=msgspec.Struct)
 _ADAPT = msgspec.json.Decoder(schema.AdaptRequest)
 _PREDICT = msgspec.json.Decoder(schema.PredictRequest)
 _TASK = msgspec.json.Decoder(schema.TaskRequest)
@@ -38,24 +39,24 @@ class Endpoints:
 
     async def adapt(self, client: str, model: ServedModel, body: bytes) -> bytes:
         """Learns a task and keeps the adapted parameters."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         task = await self._parse(client, model, parse_task, _ADAPT, body)
         adaptation = await self._scheduler.learn(client, model, task)
         name = self._adapters.add(model.name, adaptation)
         response = schema.AdaptResponse(
-            name, self._seconds, adaptation.after, _milliseconds(began), _loss_before(model, adaptation),
+            name, self._seconds, adaptation.after, _milliseconds(start), _loss_before(model, adaptation),
             list(adaptation.classes) or None, _detail(model, adaptation), list(adaptation.notes) or None,
         )  # fmt: skip
         return encode(response)
 
     async def predict(self, client: str, model: ServedModel, body: bytes) -> bytes:
         """Predicts with an adapter, or learns a task first."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         request = await self._parse(client, model, parse_predict, _PREDICT, body)
         adaptation = await self._adaptation(client, model, request)
         answer = await self._scheduler.answer(client, model, adaptation, request.query.x)
         response = _prediction(model, request, adaptation, answer)
-        response.milliseconds = _milliseconds(began)
+        response.milliseconds = _milliseconds(start)
         return encode(response)
 
     async def task(self, client: str, model: ServedModel, body: bytes) -> bytes:
@@ -73,8 +74,8 @@ class Endpoints:
         return adaptation
 
     async def _parse(
-        self, client: str, model: ServedModel, parse: Callable[[ServedModel, Any], T],
-        decoder: msgspec.json.Decoder[Any], body: bytes,
+        self, client: str, model: ServedModel, parse: Callable[[ServedModel, Request], T],
+        decoder: msgspec.json.Decoder[Request], body: bytes,
     ) -> T:  # fmt: skip
         """Parses rows of numbers at once. Images are parsed on a worker thread, since that takes a while, and a few at
         a time: decompressed they are many times as large as the body."""
@@ -140,5 +141,5 @@ def _decode(decoder: msgspec.json.Decoder[T], model: ServedModel, body: bytes) -
         raise Refusal(400, "bad_json", f"The body is not JSON: {error}. Send one JSON object in UTF-8.") from None
 
 
-def _milliseconds(began: float) -> float:
-    return round(1000 * (time.perf_counter() - began), 3)
+def _milliseconds(start: float) -> float:
+    return round(1000 * (time.perf_counter() - start), 3)

@@ -10,37 +10,37 @@ class Limits:
     """Bounds of the service."""
 
     points: int = 256
-    """Examples of one task."""
+    """Examples per task."""
     queries: int = 1024
-    """Rows to predict at in one request."""
+    """Rows to predict per request."""
     steps: int = 100
-    """Gradient steps on one task."""
+    """Gradient steps per task."""
     samples: int = 64
-    """Draws of the masks."""
+    """Mask samples per task."""
     ways: int = 20
-    """Classes of a task of images."""
+    """Classes per image task."""
     body: int = 4 << 20
-    """Bytes of one request."""
+    """Bytes per request."""
     requests: int = 512
-    """Requests answered at the same time."""
+    """Requests at a time."""
     seconds: float = 10.0
-    """Time for one request."""
+    """Seconds per request."""
     adapters: int = 4096
     """Adapters in memory."""
     adapter_bytes: int = 256 << 20
     """Bytes of all adapters."""
     adapter_seconds: float = 600.0
-    """Time that an adapter stays without being used."""
+    """Seconds after which an unused adapter is dropped."""
     work: int = 20_000_000
-    """Examples x samples x steps of one task: a call that has begun cannot be interrupted."""
+    """Examples x samples x steps per task: a call that has begun cannot be interrupted."""
     connections: int = 768
     """Open connections; fewer than the 1024 files that a process may usually have open."""
     client_connections: int = 256
-    """Open connections of one client; fewer than `requests`, so that no client takes them all."""
+    """Open connections per client; fewer than `requests`, so that no client takes them all."""
     backlog: float = 5.0
-    """Seconds of work of one client that wait."""
+    """Seconds of work per client that may wait."""
     headers: int = 100
-    """Headers of one request."""
+    """Headers per request."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

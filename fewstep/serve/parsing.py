@@ -1,6 +1,7 @@
 """From a decoded request to arrays that fit the model; whatever does not fit is refused with the reason."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sized
+from typing import NamedTuple
 
 from fewstep._errors import FewstepError
 from fewstep.problems import Given, Part
@@ -77,7 +78,7 @@ def _read(served: ServedModel, part: Support | Query, name: Part) -> Given:
         raise refusal_of(error) from None
 
 
-def _rows(field: Any) -> int:
+def _rows(field: Sized) -> int:
     """The rows of a list, or of the longest column of a table."""
     return max(map(len, field.values()), default=0) if isinstance(field, dict) else len(field)
 

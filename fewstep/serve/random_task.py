@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ class TaskDrawer:
     """Draws tasks; what is loaded and compiled for a model is kept."""
 
     def __init__(self) -> None:
-        self._draws: dict[str, Callable[[int, int], dict[str, Any]]] = {}
+        self._draws: dict[str, Callable[[int, int], object]] = {}
         self._lock = threading.Lock()
 
     def draw(self, served: ServedModel, request: TaskRequest) -> TaskResponse:

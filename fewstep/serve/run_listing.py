@@ -6,13 +6,13 @@ import json
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import Experiment, make_problem
 from fewstep.files import LOCK
 from fewstep.runs import Run, checkpoint_steps, open_run
 from fewstep.serve.errors import not_found
+from fewstep.serve.schema import LogRow, RunLog, RunSummary
 
 _LOCKS = Path("/proc/locks")
 _FRESH = 30.0  # seconds since a training has written that still count as training, where locks cannot be seen
@@ -20,19 +20,18 @@ _TAIL = 4096  # bytes: enough for the last row
 _MAX_RUNS = 1000
 
 
-def list_runs(folder: Path | None) -> list[dict[str, Any]]:
+def list_runs(folder: Path | None) -> list[RunSummary]:
     """The runs of a folder, by name."""
     locks = _locks()
     return [_summary(run, locks) for run in _runs(folder).values()]
 
 
-def read_log(folder: Path | None, name: str, after: int) -> dict[str, Any]:
+def read_log(folder: Path | None, name: str, after: int) -> RunLog:
     """The rows of a run's log after a step."""
     run = _runs(folder, name).get(name)
     if run is None:
         raise not_found("unknown_run", f"There is no run {name[:80]!r} in the watched folder. GET /v1/runs lists them.")
-    rows = [row for row in run.log() if int(row[0]) > after]
-    return {"name": name, "rows": [_row(row) for row in rows]}
+    return RunLog(name, [_row(row) for row in run.log() if int(row[0]) > after])
 
 
 def _runs(folder: Path | None, only: str | None = None) -> dict[str, Run]:
@@ -56,15 +55,14 @@ def _open(path: Path, *stamp: int) -> Run | None:
         return None
 
 
-def _summary(run: Run, locks: set[int] | None) -> dict[str, Any]:
+def _summary(run: Run, locks: set[int] | None) -> RunSummary:
     experiment = run.experiment
     step = max([_last_step(run.metrics), *checkpoint_steps(run.checkpoints)])
     metric = "error rate" if _has_classes(experiment) else "mse"
-    return {
-        "name": run.path.name, "rule": experiment.method, "tasks": experiment.public_tasks.partition(":")[0],
-        "step": step, "steps": experiment.steps, "training": step < experiment.steps and _is_training(run, locks),
-        "metric": metric,
-    }  # fmt: skip
+    return RunSummary(
+        run.path.name, experiment.public_method, experiment.public_tasks.partition(":")[0], step, experiment.steps,
+        step < experiment.steps and _is_training(run, locks), metric,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=_MAX_RUNS)
@@ -107,8 +105,8 @@ def _last_step(metrics: Path) -> int:
     return steps[-1] if steps else 0
 
 
-def _row(row: list[str]) -> dict[str, Any]:
-    return {"step": int(row[0]), "seed": int(row[1]), "loss": _number(row[2]), "validation": _number(row[4])}
+def _row(row: list[str]) -> LogRow:
+    return LogRow(int(row[0]), int(row[1]), _number(row[2]), _number(row[4]))
 
 
 def _number(text: str) -> float | None:

@@ -1,6 +1,6 @@
 """The form of requests and answers: they are decoded, checked and described by these."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +23,7 @@ Columns = Annotated[
 Steps = Annotated[int, Meta(ge=0, le=1_000_000, description="Gradient steps; as in training by default.")]
 Pace = Annotated[float, Meta(ge=0.1, le=10, description="Multiplies the step size.")]
 Seed = Annotated[int, Meta(ge=0, lt=2**31, description="Seed of the masks.")]
-Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Draws of the masks; 1 by default.")]
+Samples = Annotated[int, Meta(ge=1, le=1_000_000, description="Mask samples; the model's own number by default.")]
 
 LossBefore = Annotated[float | msgspec.UnsetType, Meta(description="Absent for a learner without inner steps.")]
 Warnings = Annotated[
@@ -146,6 +146,78 @@ class TaskResponse(msgspec.Struct, omit_defaults=True):
     query: Points | None = None
 
 
+class LayerSize(msgspec.Struct):
+    """A layer of a model."""
+
+    name: str
+    units: int
+
+
+class ModelLimits(msgspec.Struct):
+    """How much a task of a model may ask for."""
+
+    points: int
+    queries: int
+    steps: int
+    samples: int
+    work: int
+    ways: int
+
+
+class ModelDescription(msgspec.Struct):
+    """A model as clients see it; null is what does not apply to it."""
+
+    name: str
+    kind: str
+    rule: str
+    tasks: str
+    x_width: int
+    y_width: int
+    image: tuple[int, ...] | None
+    ways: int | None
+    shots: int
+    inner_steps: int
+    inner_lr: float | None
+    steps_trained: int
+    seeds: int
+    metric: str
+    x_range: object
+    y_range: object
+    masked: bool
+    layers: list[LayerSize]
+    columns: object
+    limits: ModelLimits
+    trained: dict[str, object]
+
+
+class RunSummary(msgspec.Struct):
+    """A run in the watched folder."""
+
+    name: str
+    rule: str
+    tasks: str
+    step: int
+    steps: int
+    training: bool
+    metric: str
+
+
+class LogRow(msgspec.Struct):
+    """A row of a run's log; null is a number that was not measured or is not finite."""
+
+    step: int
+    seed: int
+    loss: float | None
+    validation: float | None
+
+
+class RunLog(msgspec.Struct):
+    """The log of a run."""
+
+    name: str
+    rows: list[LogRow]
+
+
 class ErrorInfo(msgspec.Struct):
     """Why not."""
 
@@ -159,7 +231,7 @@ class ErrorResponse(msgspec.Struct):
     error: ErrorInfo
 
 
-def schemas() -> dict[str, Any]:
+def schemas() -> dict[str, dict[str, object]]:
     """The JSON schemas, by name."""
     types = [AdaptRequest, PredictRequest, TaskRequest, AdaptResponse, PredictResponse, TaskResponse, ErrorResponse]
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")

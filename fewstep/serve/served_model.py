@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -16,6 +16,7 @@ from fewstep.models import Model
 from fewstep.problems import Kind, Problem
 from fewstep.runs import load
 from fewstep.serve.limits import Limits
+from fewstep.serve.schema import LayerSize, ModelDescription, ModelLimits
 from fewstep.serve.task import Settings
 
 
@@ -100,7 +101,7 @@ class ServedModel:
         return self.model.calibration is not None and (settings.steps, settings.pace, settings.samples) == usual
 
     @cached_property
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> Mapping[str, object]:
         return self.kind.describe(self.problem)
 
     @property
@@ -108,7 +109,7 @@ class ServedModel:
         """The step size on a task; None where rates are learned, or where no step is taken."""
         rule = self.model.built.rule
         fixed = rule is not None and self.model.built.steps and not rule.sets_step_size
-        return self._option("inner_lr") if fixed else None
+        return self.experiment.value("inner_lr") if fixed and self.experiment.has("inner_lr") else None
 
     @property
     def _max_ways(self) -> int:
@@ -122,27 +123,23 @@ class ServedModel:
             return min(ways, limit)
         return limit
 
-    def _option(self, name: str) -> Any:
-        return self.experiment.value(name) if self.experiment.has(name) else None
-
     @cached_property
-    def description(self) -> dict[str, Any]:
+    def description(self) -> ModelDescription:
         """The model as clients see it."""
-        experiment, problem, model = self.experiment, self.problem, self.model
-        return {
-            "name": self.name, "kind": self.kind.name, "rule": experiment.method, "tasks": experiment.public_tasks,
-            "x_width": math.prod(problem.x), "y_width": problem.outputs,
-            "image": list(problem.x) if len(problem.x) > 1 else None, "ways": problem.ways, "shots": experiment.shots,
-            "inner_steps": model.steps, "inner_lr": self._inner_rate, "steps_trained": model.step, "seeds": self.seeds,
-            "metric": problem.metric, "x_range": self._facts.get("x_range"), "y_range": self._facts.get("y_range"),
-            "masked": self.masked, "layers": [{"name": layer.path, "units": layer.width} for layer in self.layers],
-            "columns": self._facts.get("columns"),
-            "limits": {name: getattr(self.limits, name) for name in ("points", "queries", "steps", "samples", "work")}
-            | {"ways": self._max_ways},
-            "trained": {
-                name: self._option(name) for name in ("seed", "steps", "meta_batch", "queries", "hidden", "filters")
-            },
-        }  # fmt: skip
+        experiment, problem, model, limits = self.experiment, self.problem, self.model, self.limits
+        options = ("seed", "steps", "meta_batch", "queries", "hidden", "filters")
+        return ModelDescription(
+            name=self.name, kind=self.kind.name, rule=experiment.public_method, tasks=experiment.public_tasks,
+            x_width=math.prod(problem.x), y_width=problem.outputs, image=problem.x if len(problem.x) > 1 else None,
+            ways=problem.ways, shots=experiment.shots, inner_steps=model.steps, inner_lr=self._inner_rate,
+            steps_trained=model.step, seeds=self.seeds, metric=problem.metric, x_range=self._facts.get("x_range"),
+            y_range=self._facts.get("y_range"), masked=self.masked, columns=self._facts.get("columns"),
+            layers=[LayerSize(layer.path, layer.width) for layer in self.layers],
+            limits=ModelLimits(
+                limits.points, limits.queries, limits.steps, limits.samples, limits.work, self._max_ways
+            ),
+            trained={name: experiment.value(name) if experiment.has(name) else None for name in options},
+        )  # fmt: skip
 
 
 def load_models(runs: Sequence[Path | str], limits: Limits) -> dict[str, ServedModel]:

@@ -1,6 +1,6 @@
 """One task on its way through the service: as parsed, and as adapted."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from fewstep.serve.batching.layout import Layout
 
 
 class Settings(NamedTuple):
-    """What may differ between tasks of one compiled call: numbers of one task, or arrays with one entry per task."""
+    """What may differ between tasks of one compiled call."""
 
-    steps: Any
-    pace: Any
-    seed: Any
-    samples: Any
+    steps: int
+    pace: float
+    seed: int
+    samples: int
 
 
 class Task(NamedTuple):

@@ -1,11 +1,12 @@
 """Tables as they come: from a CSV or Parquet file, a data frame, or a dict of arrays."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError, unknown
 
@@ -63,12 +64,11 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
     raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
 
 
-def _checked(name: str, names: list[Any], get: Any, wanted: Sequence[str] | None) -> Frame:
-    _check_names(name, [str(n) for n in names])
+def _checked(
+    name: str, names: list[Hashable], get: Callable[[Hashable], ArrayLike], wanted: Sequence[str] | None
+) -> Frame:
+    _check_names(name, [str(n) for n in names], wanted)
     original = {str(n): n for n in names}
-    for asked in wanted or ():
-        if asked not in original:
-            raise unknown(f"column of {name}", asked, original)
     columns = {n: np.asarray(get(original[n])) for n in (wanted or original)}
     sizes = {n: len(column) for n, column in columns.items()}
     if len(set(sizes.values())) > 1:
@@ -85,19 +85,17 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
             )
         csv.field_size_limit(_LIMIT)
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _lines(path, csv.reader(file), wanted)
+            return _lines(path, file, wanted)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else _reason(error)
         raise FewstepError(f"Cannot read {path}: {reason}.") from None
 
 
-def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
+def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
+    reader = csv.reader(file)
     names = [cell.strip() for cell in next(reader, [])]
-    _check_names(str(path), [name for name in names if name])  # a frame's index is often written without a name
     _check_separator(path, names)
-    for asked in wanted or ():
-        if asked not in names:
-            raise unknown(f"column of {path}", asked, [name for name in names if name])
+    _check_names(str(path), [name for name in names if name], wanted)  # a frame's index is often written without a name
     taken = [names.index(name) for name in wanted or names if name]
     rows, lines = [], []
     for line in reader:
@@ -123,10 +121,7 @@ def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            _check_names(str(path), names)
-            for asked in wanted or ():
-                if asked not in names:
-                    raise unknown(f"column of {path}", asked, names)
+            _check_names(str(path), names, wanted)
             table = file.read(columns=list(wanted) if wanted else None)
     except (OSError, arrow.ArrowException) as error:
         raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None
@@ -141,11 +136,14 @@ def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
     return _not_empty(made)
 
 
-def _check_names(of: str, names: list[str]) -> None:
+def _check_names(of: str, names: list[str], wanted: Sequence[str] | None) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FewstepError(f"{of} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
     if not names or "" in names:
         raise FewstepError(f"The first line of {of} must name every column. It is: {', '.join(names) or 'empty'}.")
+    for name in wanted or ():
+        if name not in names:
+            raise unknown(f"column of {of}", name, names)
 
 
 def _check_separator(path: Path, names: list[str]) -> None:

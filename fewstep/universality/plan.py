@@ -1,6 +1,7 @@
 """What a construction is made for: the box of its examples, how it is cut into bins, and the step that is taken."""
 
 import dataclasses
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Literal, get_args
 
@@ -184,7 +185,7 @@ def _check_integer(name: str, value: object, min_value: int) -> None:
         raise FewstepError(f"{name} is {value}. It must be an integer of at least {min_value}.")
 
 
-def _check_box(name: str, box: tuple[Pair, ...]) -> None:
+def _check_box(name: str, box: Iterable) -> None:
     try:
         hash(box)  # plans are compared when programs are compiled
         ranges = [(float(low), float(high)) for low, high in box]

@@ -7,29 +7,25 @@ other, a few milliseconds at most; whatever arrives while the worker is busy goe
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Outcome
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
-from fewstep.serve.batching.lanes import Lane, make_lanes
+from fewstep.serve.batching.lanes import Key, Lane, make_lanes
 
 
 class Call(NamedTuple):
-    """Does up to so many items at once, and takes as long for fewer."""
+    """Does up to so many items at once, and takes as long for fewer. What an item is depends on the key."""
 
     size: int
-    work: Callable[[Sequence[Any]], Sequence[Any]]
-
-
-ChooseCall = Callable[[Any, int], Call | None]  # by key and the items that wait; None while there is no program
-Observe = Callable[[Any, Call, Sequence[Any], float], None]  # is called with the key, call, items and seconds of a call
+    work: Callable[[Sequence[Any]], Sequence[object]]
 
 
 class Entry(NamedTuple):
     """A request in the queue: its client, its item, and where the answer goes; done if nobody waits for it any more."""
 
     client: str
-    item: Any
+    item: object
     answer: asyncio.Future
 
 
@@ -75,15 +71,20 @@ class _Line:
                 self.pop(client)
 
 
-class Batcher:
-    """Queues by key in front of the lanes. All but the calls happens on the event loop, so nothing needs a lock."""
+class Batcher(Generic[Key]):
+    """Queues by key in front of the lanes. All but the calls happens on the event loop, so nothing needs a lock.
+
+    `choose_call(key, waiting)` gives the call for so many items, or None while there is no program; `observe(key, call,
+    items, seconds)` is called after each call.
+    """
 
     def __init__(
-        self, choose_call: ChooseCall, *, cost: Callable[[Any], float], wait: float, max_batch: int, observe: Observe
-    ):
+        self, choose_call: Callable[[Key, int], Call | None], *, cost: Callable[[Key], float], wait: float,
+        max_batch: int, observe: Callable[[Key, Call, Sequence[object], float], None],
+    ):  # fmt: skip
         self._choose_call, self._cost, self._wait, self._observe = choose_call, cost, wait, observe
         self._max_batch = max_batch if wait > 0 else 1
-        self._lines: dict[Hashable, _Line] = {}
+        self._lines: dict[Key, _Line] = {}
         self.lanes = make_lanes()
         self._stopped = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -93,7 +94,7 @@ class Batcher:
         """How many requests wait for a worker."""
         return sum(line.size for line in self._lines.values())
 
-    def submit(self, client: str, key: Hashable, item: Any) -> asyncio.Future:
+    def submit(self, client: str, key: Key, item: object) -> asyncio.Future:
         """The answer to come for an item of a client."""
         loop = self._loop = self._loop or asyncio.get_running_loop()
         line = self._lines.get(key)
@@ -109,7 +110,7 @@ class Batcher:
             line.timer = loop.call_later(self._wait, self._release, key, line)
         return answer
 
-    def wake(self, key: Hashable, error: BaseException | None = None) -> None:
+    def wake(self, key: Key, error: BaseException | None = None) -> None:
         """A program for that key is ready, or has failed."""
         line = self._lines.get(key)
         if line is None:
@@ -136,7 +137,7 @@ class Batcher:
         for lane in self.lanes:
             lane.worker.shutdown(wait=False, cancel_futures=True)
 
-    def _release(self, key: Hashable, line: _Line) -> None:
+    def _release(self, key: Key, line: _Line) -> None:
         """The line need not wait for more; it goes when a worker is free."""
         if line.timer is not None:
             line.timer.cancel()
@@ -144,43 +145,45 @@ class Batcher:
         line.due = bool(line.queues)
         self._next(self._lane(key))
 
-    def _lane(self, key: Hashable) -> Lane:
+    def _lane(self, key: Key) -> Lane:
         cost = self._cost(key)
         return next(lane for lane in self.lanes if cost <= lane.limit)
 
     def _next(self, lane: Lane) -> None:
         """Gives the worker of a lane, if it is free, the line whose turn it is."""
-        if self._stopped or lane.running:
+        if self._stopped or lane.busy:
             return
         for key, line in self._turns(lane):
             call = self._choose_call(key, min(line.size, self._max_batch))
             if call is not None and self._start(lane, key, line, call):
                 return
 
-    def _turns(self, lane: Lane) -> list[tuple[Hashable, _Line]]:
+    def _turns(self, lane: Lane) -> list[tuple[Key, _Line]]:
         """The lines of a lane that are due: first those of the client that has had the least time, then the key."""
         due = [each for each in self._lines.items() if each[1].due and each[1].queues and self._lane(each[0]) is lane]
         order = lambda each: (min(map(lane.clients.of, each[1].queues)), lane.keys.of(each[0]), self._cost(each[0]))
         return sorted(due, key=order) if len(due) > 1 else due
 
-    def _start(self, lane: Lane, key: Hashable, line: _Line, call: Call) -> bool:
+    def _start(self, lane: Lane, key: Key, line: _Line, call: Call) -> bool:
         """Begins a call, if anybody still waits for one."""
         entries = line.pick(min(call.size, self._max_batch), lane.clients.of)
         line.expected, line.due = max(1, len(entries)), bool(line.queues)
         if not entries:
             return False
-        lane.running, began = True, time.monotonic()
+        lane.busy, start = True, time.monotonic()
         outcome = lane.worker.submit(call.work, [entry.item for entry in entries])
         assert self._loop is not None
         loop = self._loop
-        outcome.add_done_callback(lambda done: _soon(loop, self._finish, lane, key, call, entries, done, began))
+        outcome.add_done_callback(
+            lambda done: call_soon(loop, lambda: self._finish(lane, key, call, entries, done, start))
+        )
         return True
 
-    def _finish(self, lane: Lane, key: Any, call: Call, entries: list[Entry], outcome: Outcome, began: float) -> None:
-        lane.running = False
+    def _finish(self, lane: Lane, key: Key, call: Call, entries: list[Entry], outcome: Outcome, start: float) -> None:
+        lane.busy = False
         if outcome.cancelled():  # the service ends at once
             return
-        seconds, error = time.monotonic() - began, outcome.exception()
+        seconds, error = time.monotonic() - start, outcome.exception()
         self._observe(key, call, [entry.item for entry in entries], seconds)
         lane.keys.charge(key, seconds)
         for entry in entries:
@@ -192,7 +195,7 @@ class Batcher:
             _resolve(entry.answer, answer)
 
 
-def _resolve(future: asyncio.Future, answer: Any) -> None:
+def _resolve(future: asyncio.Future, answer: object) -> None:
     if future.done():
         return
     if isinstance(answer, BaseException):
@@ -201,6 +204,7 @@ def _resolve(future: asyncio.Future, answer: Any) -> None:
         future.set_result(answer)
 
 
-def _soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> None:
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Has a function called on the loop, from any thread, unless the loop has ended."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *arguments)
+        loop.call_soon_threadsafe(function)

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Generic, TypeVar
 
 from fewstep.serve.errors import overloaded
 
@@ -17,22 +17,23 @@ QUICK = 0.01  # seconds that a task takes to be in the first lane: so little tha
 CALL = 0.25  # seconds of one call, at most, if its tasks can be done in several
 _LANES = (("quick", QUICK), ("usual", CALL), ("long", math.inf))
 _WINDOW, _CAPACITY = 5, 4096  # measurements per key, and keys
+Key = TypeVar("Key", bound=Hashable)
 
 
-class Costs:
+class Costs(Generic[Key]):
     """Seconds that one task of each key takes: measured, and estimated until then."""
 
-    def __init__(self, estimate: Callable[[Any], float]):
+    def __init__(self, estimate: Callable[[Key], float]):
         self._estimate = estimate
-        self._seconds: dict[Hashable, float] = {}
-        self._recent: dict[Hashable, deque[float]] = {}
+        self._seconds: dict[Key, float] = {}
+        self._recent: dict[Key, deque[float]] = {}
 
-    def of(self, key: Hashable) -> float:
+    def of(self, key: Key) -> float:
         """The seconds of one task."""
         seconds = self._seconds.get(key)
         return self._estimate(key) if seconds is None else seconds
 
-    def measure(self, key: Hashable, seconds: float) -> None:
+    def measure(self, key: Key, seconds: float) -> None:
         """Takes a measurement into account. The median, because a busy machine makes single calls much longer."""
         recent = self._recent.get(key)
         if recent is None:
@@ -72,7 +73,7 @@ class Lane:
     def __init__(self, name: str, limit: float):
         self.limit = limit
         self.worker = ThreadPoolExecutor(1, name)
-        self.running = False
+        self.busy = False
         self.clients, self.keys = Shares(), Shares()
 
 

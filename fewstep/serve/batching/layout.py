@@ -1,7 +1,7 @@
 """Adapted parameters as one row of numbers, so that they are cheap to keep and to stack with those of other tasks."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from fewstep._rule import Meta
 class Layout(NamedTuple):
     """How adapted parameters lie in a row: their tree, and the shape and type of each array."""
 
-    tree: Any
+    tree: jax.tree_util.PyTreeDef
     arrays: tuple[tuple[tuple[int, ...], str], ...]
 
     @property

@@ -27,7 +27,7 @@ def learn(served: ServedModel, key: LearnKey, program: Program, tasks: Sequence[
             end = len(task.support.x)
             x[n, :end], y[n, :end], weight[n, :end] = task.support.x, task.support.y, 1.0
             steps[n], pace[n], seed[n], samples[n] = task.settings
-    rows, info = program.call(served.model.stacked, x, y, weight, Settings(steps, pace, seed, samples))
+    rows, info = program.call(served.model.stacked, x, y, weight, steps, pace, seed, samples)
     rows, finite = np.asarray(rows), np.asarray(info.finite).tolist()
     before, after = np.asarray(info.loss_before).tolist(), np.asarray(info.loss_after).tolist()
     moved, units = (np.asarray(info.moved), np.asarray(info.units)) if key.detail else (None, None)
@@ -38,7 +38,7 @@ def learn(served: ServedModel, key: LearnKey, program: Program, tasks: Sequence[
             None if moved is None or units is None else LayerChange(moved[n].copy(), units[n].copy()),
             task.settings, len(task.support.x), task.support.labels, task.ways,
             float(task.support.distance.max(initial=0.0)), task.support.notes,
-        ) if finite[n] else _diverged(task.settings)
+        ) if finite[n] else _divergence(task.settings)
         for n, task in enumerate(tasks)
     ]  # fmt: skip
 
@@ -58,12 +58,12 @@ def answer(served: ServedModel, key: AnswerKey, program: Program, queries: Seque
     ends = [(n, slice(len(at))) for n, (_, at) in enumerate(queries)]
     answers = [Answer(mean[own], low[own], high[own], spread[own]) for own in ends]
     return [
-        answer if np.isfinite(answer.mean).all() else _diverged(adaptation.settings)
+        answer if np.isfinite(answer.mean).all() else _divergence(adaptation.settings)
         for answer, (adaptation, _) in zip(answers, queries, strict=True)
     ]
 
 
-def _diverged(settings: Settings) -> Refusal:
+def _divergence(settings: Settings) -> Refusal:
     return invalid(
         "not_finite",
         f"The adapted network is not finite after {settings.steps} inner steps at pace {settings.pace:g}. Take fewer "

@@ -2,9 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,6 @@ from fewstep.serve.batching.buckets import TASKS
 from fewstep.serve.batching.layout import Layout, layout_of
 from fewstep.serve.batching.programs import make_answer, make_learn
 from fewstep.serve.served_model import ServedModel
-from fewstep.serve.task import Settings
 
 _CAPACITY = 256
 
@@ -45,7 +43,7 @@ ProgramKey = LearnKey | AnswerKey
 class Program(NamedTuple):
     """A compiled call for so many tasks, and the layout of their adapted parameters."""
 
-    call: Callable[..., Any]
+    call: jax.stages.Compiled
     tasks: int
     layout: Layout
 
@@ -105,15 +103,14 @@ def _compile(served: ServedModel, key: ProgramKey, tasks: int) -> Program:
 
 def _compile_learn(served: ServedModel, key: LearnKey, tasks: int) -> Program:
     shape, metas = (tasks, key.rows), served.model.stacked
-    x: Any = jax.ShapeDtypeStruct((*shape, *served.problem.x), jnp.float32)
-    weight: Any = jax.ShapeDtypeStruct(shape, jnp.float32)
-    number = lambda dtype: jax.ShapeDtypeStruct((tasks,), dtype)
-    settings = Settings(number(jnp.int32), number(jnp.float32), number(jnp.int32), number(jnp.int32))
+    settings = [jax.ShapeDtypeStruct((tasks,), dtype) for dtype in (jnp.int32, jnp.float32, jnp.int32, jnp.int32)]
     one = lambda tree: jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
-    support = Batch(x, _targets(served, shape), weight)
+    numbers = lambda *row: jnp.zeros((*shape, *row), jnp.float32)
+    targets = lambda: jnp.zeros(shape, jnp.int32) if served.problem.classes else numbers(served.problem.outputs)
+    support = jax.eval_shape(lambda: Batch(numbers(*served.problem.x), targets(), numbers()))
     learn = jax.jit(make_learn(served, key.ways, key.samples, detail=key.detail))
     layout = layout_of(served.model.learner(key.ways), one(metas), one(support))
-    return Program(learn.lower(metas, *support, settings).compile(), tasks, layout)
+    return Program(learn.lower(metas, *support, *settings).compile(), tasks, layout)
 
 
 def _compile_answer(served: ServedModel, key: AnswerKey, tasks: int) -> Program:
@@ -122,9 +119,3 @@ def _compile_answer(served: ServedModel, key: AnswerKey, tasks: int) -> Program:
     x = jax.ShapeDtypeStruct((tasks, key.rows, *served.problem.x), jnp.float32)
     answer = jax.jit(make_answer(served, key.ways, key.layout))
     return Program(answer.lower(served.model.stacked, rows, samples, x).compile(), tasks, key.layout)
-
-
-def _targets(served: ServedModel, shape: tuple[int, int]) -> Any:
-    if served.problem.classes:
-        return jax.ShapeDtypeStruct(shape, jnp.int32)
-    return jax.ShapeDtypeStruct((*shape, served.problem.outputs), jnp.float32)

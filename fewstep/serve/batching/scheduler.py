@@ -11,11 +11,11 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.problems import Answer
-from fewstep.serve.batching.batcher import Batcher, Call
+from fewstep.serve.batching.batcher import Batcher, Call, call_soon
 from fewstep.serve.batching.buckets import SAMPLES, STEPS, TASKS, bucket
 from fewstep.serve.batching.lanes import CALL, QUICK, Backlog, Costs
 from fewstep.serve.batching.pack import answer, learn
-from fewstep.serve.batching.program_cache import AnswerKey, LearnKey, ProgramCache
+from fewstep.serve.batching.program_cache import AnswerKey, LearnKey, Program, ProgramCache
 from fewstep.serve.errors import refusal_of
 from fewstep.serve.served_model import ServedModel
 from fewstep.serve.task import Adaptation, Task
@@ -81,7 +81,7 @@ class Scheduler:
         """Calls a function on a worker thread, in its turn."""
         return await self._submit(client, BatchKey(job), function)
 
-    async def _submit(self, client: str, key: BatchKey, item: Any) -> Any:
+    async def _submit(self, client: str, key: BatchKey, item: object) -> Any:
         """Has work done, unless its client has too much of it waiting. Quick work is never refused."""
         cost = self.costs.of(key)
         if cost <= QUICK:
@@ -146,22 +146,22 @@ class Scheduler:
         program = self.programs.find(work, size, sizes[-1])
         if (program is None or program.tasks != size) and key not in self._pending:
             self._pending.add(key)
-            notify = partial(_notify, asyncio.get_running_loop(), self._finish_compiling, key)
-            self.programs.compile(work, size).add_done_callback(notify)
+            loop, compiling = asyncio.get_running_loop(), self.programs.compile(work, size)
+            compiling.add_done_callback(lambda program: call_soon(loop, lambda: self._finish_compiling(key, program)))
         if program is None:
             return None
         if isinstance(work, LearnKey):
             return Call(program.tasks, partial(learn, model, work, program))
         return Call(program.tasks, partial(answer, model, work, program))
 
-    def _measure(self, key: BatchKey, call: Call, items: Sequence[Any], seconds: float) -> None:
+    def _measure(self, key: BatchKey, call: Call, items: Sequence[object], seconds: float) -> None:
         """Notes how long one task takes, as if it had as many steps as the batch allows."""
         if isinstance(key.work, Job):
             self.costs.measure(key, seconds)
             return
         self._observe(len(items), seconds)
-        steps = max(1, *(task.settings.steps for task in items)) if isinstance(key.work, LearnKey) else key.steps
-        self.costs.measure(key, seconds / call.size * (key.steps / steps if steps else 1.0))
+        steps = [max(1, item.settings.steps) for item in items if isinstance(item, Task)]
+        self.costs.measure(key, seconds / call.size * (key.steps / max(steps) if steps else 1.0))
 
     def _estimate(self, key: BatchKey) -> float:
         """Seconds that a task takes, by its size, until it is measured; a second at most, since nobody should be
@@ -172,16 +172,9 @@ class Scheduler:
         rows = self.models[work.model].weights * work.rows * work.samples
         return min(1.0, rows * max(1, key.steps) * _MULTIPLY)
 
-    def _finish_compiling(self, key: BatchKey, future: "Future[Any]") -> None:
+    def _finish_compiling(self, key: BatchKey, future: "Future[Program]") -> None:
         self._pending.discard(key)
         error = None if future.cancelled() else future.exception()
         if isinstance(error, FewstepError):
             error = refusal_of(error)
         self.batcher.wake(key, error)
-
-
-def _notify(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., None], key: BatchKey, future: "Future[Any]"
-) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function, key, future)

@@ -10,8 +10,10 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Literal
 
+from starlette.types import Scope
+
 from fewstep.serve.errors import Headers, Refusal
-from fewstep.serve.http.asgi import Scope, header
+from fewstep.serve.http.asgi import header
 
 Public = Literal["metrics", "docs"]
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -30,7 +32,7 @@ class Access:
         self._token = (token or "").encode()
         self._open = _OPEN.union(*(_PUBLIC[name] for name in public))
         self._origins = {origin.encode() for origin in cors}
-        self._named = tuple(hosts)
+        self._names = tuple(hosts)
         self._hosts: dict[bytes, str] | None = None
         self.bind("127.0.0.1")
 
@@ -42,23 +44,23 @@ class Access:
     def bind(self, address: str) -> None:
         """Sets where the service listens. On an address that others reach, any name will do unless some were given:
         which names lead there is not known here."""
-        if not is_loopback(address) and not self._named:
+        if not is_loopback(address) and not self._names:
             self._hosts = None
             return
         own = f"[{address}]" if ":" in address else address
-        names = dict.fromkeys([*_LOOPBACK, own, *self._named])
+        names = dict.fromkeys([*_LOOPBACK, own, *self._names])
         self._hosts = {name.lower().encode(): name for name in names}
 
     def check(self, scope: Scope) -> None:
         """Refuses a request that is for another host, or that a page of another origin sends to change something."""
         host = header(scope, b"host") or b""
         if self._hosts is not None and _without_port(host) not in self._hosts:
-            raise self._misdirected(host)
+            raise self._wrong_host(host)
         if scope["method"] not in ("POST", "DELETE"):
             return
         origin = header(scope, b"origin")
         if origin is not None and origin.partition(b"://")[2] != host and origin not in self._origins:
-            raise _foreign(origin, host)
+            raise _wrong_origin(origin, host)
 
     def needs_token(self, path: str) -> bool:
         """Whether a path is only for clients with the token."""
@@ -74,7 +76,7 @@ class Access:
             message = "This service needs a token. Send the header  Authorization: Bearer TOKEN."
             raise Refusal(401, "no_token", message, [(b"www-authenticate", b"Bearer")])
 
-    def allowed_origin(self, scope: Scope) -> Headers:
+    def origin_headers(self, scope: Scope) -> Headers:
         """The headers by which a browser knows that a page of another origin may read the answer."""
         origin = header(scope, b"origin")
         if origin is None or origin not in self._origins:
@@ -86,7 +88,7 @@ class Access:
             (b"access-control-allow-headers", b"authorization, content-type"),
         )
 
-    def _misdirected(self, host: bytes) -> Refusal:
+    def _wrong_host(self, host: bytes) -> Refusal:
         name, names = _text(_without_port(host)), ", ".join((self._hosts or {}).values())
         return Refusal(
             421, "wrong_host",
@@ -106,7 +108,7 @@ def _without_port(host: bytes) -> bytes:
     return (name if colon and port.isdigit() else host).lower()
 
 
-def _foreign(origin: bytes, host: bytes) -> Refusal:
+def _wrong_origin(origin: bytes, host: bytes) -> Refusal:
     return Refusal(
         403, "wrong_origin",
         f"A web page of {_text(origin)!r} asks, and this service is {_text(host)!r}. If that page may use it, start it "

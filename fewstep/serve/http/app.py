@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
 
 from fewstep.serve.adapter_store import AdapterStore
 from fewstep.serve.batching.scheduler import Scheduler
@@ -20,7 +21,6 @@ from fewstep.serve.endpoints import Endpoints
 from fewstep.serve.errors import Refusal, overloaded, slow_body, too_late, unavailable
 from fewstep.serve.http import asgi
 from fewstep.serve.http.access import Access, Public
-from fewstep.serve.http.asgi import Receive, Scope, Send
 from fewstep.serve.http.clients import Connections, client_of
 from fewstep.serve.http.logging import Log
 from fewstep.serve.http.metrics import Metrics, resident_bytes
@@ -54,7 +54,7 @@ class Service:
         self.metrics = Metrics()
         self.scheduler = Scheduler(
             self.models, wait=batch_seconds, max_batch=max_batch, backlog=self.limits.backlog,
-            observe=self.metrics.called,
+            observe=self.metrics.count_call,
         )  # fmt: skip
         self.adapters, self.connections = AdapterStore(self.limits), Connections(self.limits)
         self.endpoints = Endpoints(self.scheduler, self.adapters, self.limits.adapter_seconds)
@@ -72,9 +72,9 @@ class Service:
             return await self._live(receive, send)
         if scope["type"] != "http":
             return None
-        began, status, code = time.perf_counter(), [0], None
+        start, status, code = time.perf_counter(), [0], None
         method, path = scope["method"], scope["path"]
-        extra = self.access.allowed_origin(scope) if self.access.allows_cors else ()
+        extra = self.access.origin_headers(scope) if self.access.allows_cors else ()
         short = self._short_paths.get(path) if method == "POST" else None
         try:
             asgi.check_headers(scope, self.limits.headers)
@@ -93,14 +93,14 @@ class Service:
             status[0], code = 500, "internal_error"
             self.log.event("error", path=path, error=repr(error), traceback=traceback.format_exc())
             await asgi.refuse(send, Refusal(500, code, "Something went wrong in the service. See its log."), extra)
-        seconds = time.perf_counter() - began
-        self.metrics.answered(short[0] if short else route_name(path), status[0], seconds)
+        seconds = time.perf_counter() - start
+        self.metrics.count_answer(short[0] if short else route_name(path), status[0], seconds)
         self.log.request(method, path, status[0], seconds, scope.get("client"), code)
         return None
 
     def note_refusal(self, client: tuple[str, int] | None, refusal: Refusal) -> None:
         """Counts and logs what was refused before it was a request."""
-        self.metrics.answered("other", refusal.status, 0.0)
+        self.metrics.count_answer("other", refusal.status, 0.0)
         self.log.request("", "", refusal.status, 0.0, client, refusal.code)
 
     async def _compute(self, scope: Scope, receive: Receive, name: str, work: Work, model: ServedModel) -> bytes:
@@ -152,14 +152,14 @@ class Service:
     async def _live(self, receive: Receive, send: Send) -> None:
         """Starts with the server and stops with it."""
         await receive()
-        ticking = asyncio.create_task(self._tick())
-        warming = asyncio.create_task(asyncio.to_thread(self._warm_up))
+        ticker = asyncio.create_task(self._tick())
+        warm_up = asyncio.create_task(asyncio.to_thread(self._warm_up))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.stopping = True
-        ticking.cancel()
+        ticker.cancel()
         self.scheduler.stop()
-        await warming
+        await warm_up
         self.log.event("stopped", requests=self.metrics.answers)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -199,15 +199,15 @@ class Service:
             "fewstep_programs": ("Compiled programs.", lambda: len(self.scheduler.programs)),
             "fewstep_compiling": ("Programs being compiled for requests.", lambda: self.scheduler.compiling),
             "fewstep_resident_bytes": ("Memory of the process.", resident_bytes),
-            "fewstep_uptime_seconds": ("Since the start.", lambda: time.time() - self.metrics.began),
+            "fewstep_uptime_seconds": ("Since the start.", lambda: time.time() - self.metrics.start),
         }
 
 
 def _refusal(error: HTTPException, scope: Scope) -> Refusal:
     headers = [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "other methods")
-        return Refusal(405, "wrong_method", f"{scope['method']} does not apply here. Use {allowed}.", headers)
+        methods = (error.headers or {}).get("Allow", "other methods")
+        return Refusal(405, "wrong_method", f"{scope['method']} does not apply here. Use {methods}.", headers)
     if error.status_code == 404:
         path = Request(scope).url.path[:200]
         return Refusal(404, "not_found", f"There is nothing at {path}. GET /docs lists all routes.", headers)

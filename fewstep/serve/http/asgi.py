@@ -1,14 +1,9 @@
 """HTTP at its barest: reading a body within bounds, and writing an answer."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from starlette.types import Message, Receive, Scope, Send
 
 from fewstep.serve.errors import Headers, Refusal
 from fewstep.serve.schema import ErrorInfo, ErrorResponse, encode
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _JSON = (b"content-type", b"application/json")
 _PLAIN: Headers = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
@@ -26,18 +21,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     length = header(scope, b"content-length")
     if length is not None and int(length) > limit:
         raise _too_long(int(length), limit)
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ConnectionResetError
-    body = message.get("body", b"")
-    if not message.get("more_body") and len(body) <= limit:
-        return body
-    return await _rest(receive, message, limit)
-
-
-async def _rest(receive: Receive, first: MutableMapping[str, Any], limit: int) -> bytes:
-    parts, more = [first.get("body", b"")], first.get("more_body", False)
-    size = len(parts[0])
+    parts: list[bytes] = []
+    size, more = 0, True
     while more and size <= limit:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -78,7 +63,7 @@ def error_body(refusal: Refusal) -> bytes:
 def watch(send: Send, status: list[int], more: Headers) -> Send:
     """A `send` that notes the status of the answer, and adds the headers that every answer carries."""
 
-    async def watched(message: MutableMapping[str, Any]) -> None:
+    async def note(message: Message) -> None:
         if message["type"] == "http.response.start":
             status[0] = message["status"]
             present = {name for name, _ in message["headers"]}
@@ -86,7 +71,7 @@ def watch(send: Send, status: list[int], more: Headers) -> Send:
             message["headers"] = [*message["headers"], *safe, *more]
         await send(message)
 
-    return watched
+    return note
 
 
 def check_headers(scope: Scope, limit: int) -> None:

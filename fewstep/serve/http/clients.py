@@ -7,7 +7,7 @@ import ipaddress
 from collections import Counter
 from functools import lru_cache
 
-from fewstep.serve.errors import Refusal
+from fewstep.serve.errors import Refusal, unavailable
 from fewstep.serve.limits import Limits
 
 
@@ -41,9 +41,9 @@ class Connections:
         self._open[client] += 1
         self.total += 1
         if own >= self._limits.client_connections:
-            return _crowded(f"{client} has {own} connections, which is the limit for one client")
+            return _too_many(f"{client} has {own} connections, which is the limit for one client")
         if self.total > self._limits.connections:
-            return _crowded(f"The service has {self.total - 1} connections, which is the limit")
+            return _too_many(f"The service has {self.total - 1} connections, which is the limit")
         return None
 
     def leave(self, client: str) -> None:
@@ -54,6 +54,5 @@ class Connections:
             del self._open[client]
 
 
-def _crowded(fact: str) -> Refusal:
-    message = f"{fact}. Close some, or use one connection for many requests."
-    return Refusal(503, "too_many_connections", message, [(b"retry-after", b"1")])
+def _too_many(fact: str) -> Refusal:
+    return unavailable("too_many_connections", f"{fact}. Close some, or use one connection for many requests.")

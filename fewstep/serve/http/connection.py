@@ -8,7 +8,7 @@ import http
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from fewstep.serve.errors import Refusal
 from fewstep.serve.http.asgi import error_body
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 
 _HEAD = 1 << 16  # bytes of a request's line and headers, together; also of the trailers of a body
 _PIPELINE = 16  # requests that wait on a connection behind the one that is being answered
+_LONG_HEAD = Refusal(
+    431, "head_too_large", f"The headers of the request exceed {_HEAD} bytes. Send fewer or shorter ones."
+)
+_LONG_LINE = Refusal(
+    414, "line_too_long", f"The address of the request exceeds {_HEAD // 2} bytes. Send data in the body."
+)
+_LONG_PIPELINE = Refusal(
+    429, "too_many_pipelined",
+    f"More than {_PIPELINE} requests are pipelined on this connection. Wait for answers before you send more.",
+    [(b"retry-after", b"1")],
+)  # fmt: skip
 
 
 class _Closing(Exception):
@@ -28,14 +39,11 @@ class _Closing(Exception):
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, bounded: in bytes without an end, in requests one behind the other, and in number."""
 
-    def __init__(self, config: Any, *args: Any, **kwargs: Any):
-        super().__init__(config, *args, **kwargs)
-        self._service: Service = config.app
-        self._name, self._room, self.url = "", _HEAD, b""
-        self._unanswered: deque[Any] = deque()
-
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: Any) -> None:  # uvloop's is not an asyncio.Transport
         """Accepts a connection, or refuses it where its client has too many."""
+        self._service: Service = self.config.app  # type: ignore[assignment]
+        self._room, self.url = _HEAD, b""
+        self._cycles: deque[RequestResponseCycle] = deque()
         super().connection_made(transport)
         self._name = client_of(self.client)
         refusal = self._service.connections.enter(self._name)
@@ -45,7 +53,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets a connection. uvicorn itself notifies only the last of several requests."""
         self._service.connections.leave(self._name)
-        for cycle in self._unanswered:
+        for cycle in self._cycles:
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
@@ -62,20 +70,20 @@ class Connection(HttpToolsProtocol):
             self._room = room - len(piece)
             super().data_received(piece)
             if not self._room and not self.transport.is_closing():
-                self._refuse(_too_long_line() if len(self.url) > _HEAD // 2 else _too_long_head())
+                self._refuse(_LONG_LINE if len(self.url) > _HEAD // 2 else _LONG_HEAD)
 
     def on_headers_complete(self) -> None:
         """A head has ended."""
         self._room = _HEAD
-        if len(self._unanswered) > _PIPELINE:
-            self._refuse(_too_many_behind())
+        if len(self._cycles) > _PIPELINE:
+            self._refuse(_LONG_PIPELINE)
             raise _Closing
         super().on_headers_complete()
-        self._unanswered.append(self.cycle)
+        self._cycles.append(self.cycle)
 
     def on_response_complete(self) -> None:
         """The first of the requests is answered."""
-        self._unanswered.popleft()
+        self._cycles.popleft()
         super().on_response_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -98,20 +106,3 @@ class Connection(HttpToolsProtocol):
             line = f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}\r\n".encode()
             self.transport.write(line + b"".join(b"%s: %s\r\n" % pair for pair in headers) + b"\r\n" + body)
         self.transport.close()
-
-
-def _too_long_head() -> Refusal:
-    return Refusal(
-        431, "head_too_large", f"The headers of the request exceed {_HEAD} bytes. Send fewer or shorter ones."
-    )
-
-
-def _too_long_line() -> Refusal:
-    return Refusal(
-        414, "line_too_long", f"The address of the request exceeds {_HEAD // 2} bytes. Send data in the body."
-    )
-
-
-def _too_many_behind() -> Refusal:
-    message = f"More than {_PIPELINE} requests are pipelined on this connection. Wait for answers before you send more."
-    return Refusal(429, "too_many_pipelined", message, [(b"retry-after", b"1")])

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +22,9 @@ class Log:
         self._lines: deque[bytes] = deque()
         self._encode = msgspec.json.Encoder().encode
 
-    def request(self, method: str, path: str, status: int, seconds: float, client: Any, code: str | None) -> None:
+    def request(
+        self, method: str, path: str, status: int, seconds: float, client: tuple[str, int] | None, code: str | None
+    ) -> None:
         """A request that was answered."""
         if not self.everything and status < 500:
             return
@@ -34,7 +36,7 @@ class Log:
         if status >= 500 or len(self._lines) >= _FULL:
             self.flush()
 
-    def event(self, event: str, **fields: Any) -> None:
+    def event(self, event: str, **fields: object) -> None:
         """Something that happened to the service."""
         self._lines.append(self._encode({"time": _now(), "event": event, **fields}))
         self.flush()

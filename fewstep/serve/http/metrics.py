@@ -16,7 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         disable_created_metrics()  # a second series for each count, with the time it began
-        self.began, self.answers = time.time(), 0
+        self.start, self.answers = time.time(), 0
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.registry = CollectorRegistry()
         what = "Answers by route and status."
@@ -27,7 +27,7 @@ class Metrics:
         self.registry.register(self)
         self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def count_answer(self, route: str, status: int, seconds: float) -> None:
         """Counts an answer."""
         series = self._series.get((route, status))
         if series is None:  # looking it up by its labels would take longer than counting
@@ -36,7 +36,7 @@ class Metrics:
         series[0].inc()
         series[1].observe(seconds)
 
-    def called(self, tasks: int, seconds: float) -> None:
+    def count_call(self, tasks: int, seconds: float) -> None:
         """Counts a compiled call."""
         self._tasks.observe(tasks)
         self._calls.observe(seconds)

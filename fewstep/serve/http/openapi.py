@@ -3,8 +3,8 @@
 import html
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,7 +40,7 @@ class RouteSpec(NamedTuple):
     handler: Handler | None
     summary: str = ""
     refusals: tuple[int, ...] = (401,)
-    query: tuple[tuple[str, dict[str, Any]], ...] = ()
+    query: tuple[tuple[str, Mapping[str, object]], ...] = ()
     media: str = "application/json"
     work: Work | None = None
     request: str = ""
@@ -48,46 +48,36 @@ class RouteSpec(NamedTuple):
 
 
 def describe(
-    routes: Sequence[RouteSpec], models: Iterable[str], limits: Limits, needs_token: Callable[[str], bool]
-) -> dict[str, Any]:
+    routes: Sequence[RouteSpec], models: list[str], limits: Limits, needs_token: Callable[[str], bool]
+) -> dict[str, object]:
     """The OpenAPI description."""
-    paths: dict[str, Any] = {}
-    guarded = False
+    paths: dict[str, dict[str, object]] = {}
     for route in routes:
         if route.summary:
-            operation = paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, list(models))
-            if needs_token(route.path):
-                operation["security"], guarded = [{"token": []}], True
-    about = f"Learns a task from a few examples. At most {limits.body} bytes per body, {limits.steps} steps."
+            security: dict[str, object] = {"security": [{"token": []}]} if needs_token(route.path) else {}
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, models) | security
+    tokens = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "fewstep", "version": __version__, "description": about},
+        "info": {"title": "fewstep", "version": __version__, "description": _about(limits)},
         "paths": paths,
-        "components": {
-            "schemas": schemas(),
-            **({"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if guarded else {}),
-        },
+        "components": {"schemas": schemas()} | (tokens if any(map(needs_token, paths)) else {}),
     }
 
 
-def page(description: dict[str, Any]) -> str:
+def page(routes: Sequence[RouteSpec], limits: Limits) -> str:
     """The description as a page, without a script."""
-    info = description["info"]
-    parts = [
-        _section(path, method, operation)
-        for path, methods in description["paths"].items()
-        for method, operation in methods.items()
-    ]
+    parts = [_section(route) for route in routes if route.summary]
     forms = [
-        f'<h3 id="{name}">{name}</h3><p>{html.escape(form.get("description", ""))}</p>'
+        f'<h3 id="{name}">{name}</h3><p>{html.escape(str(form.get("description", "")))}</p>'
         f"<pre tabindex=0>{html.escape(json.dumps(form, indent=2))}</pre>"
-        for name, form in description["components"]["schemas"].items()
+        for name, form in schemas().items()
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>fewstep: the service</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="/docs.css">'
-        f"</head><body><main><h1>fewstep {info['version']}: the service</h1>"
-        f'<p>{html.escape(info["description"])} For programs: <a href="/openapi.json">openapi.json</a>.</p>'
+        f"</head><body><main><h1>fewstep {__version__}: the service</h1>"
+        f'<p>{html.escape(_about(limits))} For programs: <a href="/openapi.json">openapi.json</a>.</p>'
         f"{''.join(parts)}<h2>Forms</h2>{''.join(forms)}</main></body></html>"
     )
 
@@ -101,24 +91,29 @@ def style() -> str:
     )
 
 
-def _section(path: str, method: str, operation: dict[str, Any]) -> str:
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
-    sent = f' Send <a href="#{name}">{name}</a>.' if name else ""
-    answers = operation["responses"].items()
-    reasons = "".join(f"<li>{code}: {html.escape(answer['description'])}</li>" for code, answer in answers)
-    head = f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>"
-    return f"{head}<p>{html.escape(operation['summary'])}{sent}</p><ul>{reasons}</ul>"
+def _about(limits: Limits) -> str:
+    return f"Learns a task from a few examples. At most {limits.body} bytes per body, {limits.steps} steps."
 
 
-def _operation(route: RouteSpec, models: list[str]) -> dict[str, Any]:
-    operation: dict[str, Any] = {"summary": route.summary, "parameters": _parameters(route, models)}
-    if route.request:
-        operation["requestBody"] = {"required": True, "content": _content(route.request)}
-    return operation | {"responses": _answer(route) | _refusals(*route.refusals)}
+def _section(route: RouteSpec) -> str:
+    request = f' Send <a href="#{route.request}">{route.request}</a>.' if route.request else ""
+    success, reason = _success(route)
+    reasons = {success: reason} | {code: _REASONS[code] for code in _refusals(route)}
+    items = "".join(f"<li>{code}: {html.escape(reason)}</li>" for code, reason in reasons.items())
+    head = f"<h2><code>{route.method} {html.escape(route.path)}</code></h2>"
+    return f"{head}<p>{html.escape(route.summary)}{request}</p><ul>{items}</ul>"
 
 
-def _parameters(route: RouteSpec, models: list[str]) -> list[dict[str, Any]]:
+def _operation(route: RouteSpec, models: list[str]) -> dict[str, object]:
+    body = {"requestBody": {"required": True, "content": _content(route.request)}} if route.request else {}
+    refusals = {
+        str(code): {"description": _REASONS[code], "content": _content("ErrorResponse")} for code in _refusals(route)
+    }
+    parameters = {"summary": route.summary, "parameters": _parameters(route, models)}
+    return parameters | body | {"responses": _answer(route) | refusals}
+
+
+def _parameters(route: RouteSpec, models: list[str]) -> list[dict[str, object]]:
     names = {"type": "string", "enum": models} if models and route.path.startswith("/v1/models") else {"type": "string"}
     return [
         *(
@@ -129,19 +124,24 @@ def _parameters(route: RouteSpec, models: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(route: RouteSpec) -> dict[str, Any]:
+def _success(route: RouteSpec) -> tuple[int, str]:
     if route.method == "DELETE":
-        return {"204": {"description": "Deleted."}}
-    if route.response:
-        return {"200": {"description": "Done.", "content": _content(route.response)}}
+        return 204, "Deleted."
+    return 200, "Done." if route.response else "The answer."
+
+
+def _answer(route: RouteSpec) -> dict[str, dict[str, object]]:
+    code, description = _success(route)
+    if code == 204:
+        return {"204": {"description": description}}
     schema = {"type": "object" if route.media == "application/json" else "string"}
-    return {"200": {"description": "The answer.", "content": {route.media: {"schema": schema}}}}
+    content = _content(route.response) if route.response else {route.media: {"schema": schema}}
+    return {"200": {"description": description, "content": content}}
 
 
-def _refusals(*codes: int) -> dict[str, Any]:
-    every = sorted({*codes, 421})
-    return {str(code): {"description": _REASONS[code], "content": _content("ErrorResponse")} for code in every}
+def _refusals(route: RouteSpec) -> list[int]:
+    return sorted({*route.refusals, 421})
 
 
-def _content(name: str) -> dict[str, Any]:
+def _content(name: str) -> dict[str, dict[str, dict[str, str]]]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,7 +25,7 @@ _STATIC = Path(__file__).parents[1] / "static"
 _PROMETHEUS = "text/plain; version=0.0.4"
 
 
-def _json(value: Any) -> Response:
+def _json(value: object) -> Response:
     return Response(encode(value), media_type="application/json")
 
 
@@ -88,16 +88,12 @@ async def _metrics(service: "Service", request: Request) -> Response:
     return PlainTextResponse(service.metrics.text(), media_type=_PROMETHEUS)
 
 
-def _description(service: "Service") -> dict[str, Any]:
-    return describe(ROUTES, service.models, service.limits, service.access.needs_token)
-
-
 async def _openapi(service: "Service", request: Request) -> Response:
-    return _json(_description(service))
+    return _json(describe(ROUTES, list(service.models), service.limits, service.access.needs_token))
 
 
 async def _docs(service: "Service", request: Request) -> Response:
-    return HTMLResponse(page(_description(service)))
+    return HTMLResponse(page(ROUTES, service.limits))
 
 
 async def _docs_style(service: "Service", request: Request) -> Response:

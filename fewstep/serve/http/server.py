@@ -8,11 +8,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from fewstep._errors import FewstepError
 from fewstep.serve.http.access import is_loopback
@@ -24,13 +24,16 @@ _HEAD = 30.0  # seconds for the head of a request to arrive, and without one unt
 _SWITCH = 0.001  # seconds: the thread that computes and the one that reads requests take turns this often
 
 
+_Busy = tuple[RequestResponseCycle | None, bool]  # the last request of a connection, and whether it is being answered
+
+
 class _Server(uvicorn.Server):
     """uvicorn, which ends with exit code 0 when it is asked to end, and closes connections on which nothing comes."""
 
     def __init__(self, service: Service, grace: float):
         super().__init__(config(service, grace))
         self._service = service
-        self._idle: dict[Any, tuple[Any, float]] = {}  # by connection: its last request, whether answered; since when
+        self._idle: dict[Connection, tuple[_Busy, float]] = {}  # by connection, since when it is so
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -46,8 +49,7 @@ class _Server(uvicorn.Server):
 
     def _close_idle(self, now: float) -> None:
         before, self._idle = self._idle, {}
-        connections: list[Any] = list(self.server_state.connections)
-        for connection in connections:
+        for connection in [each for each in self.server_state.connections if isinstance(each, Connection)]:
             last, transport = connection.cycle, connection.transport
             busy = last is not None and not last.response_complete
             state, since = before.get(connection, (None, now))
@@ -66,22 +68,22 @@ def serve(service: Service, *, host: str = "127.0.0.1", port: int = 8000, grace:
 
         serve(Service(["runs/mtnet"]), port=8000)
     """
-    listening = listen(host, port)
+    listener = listen(host, port)
     sys.setswitchinterval(_SWITCH)
-    service.log.event("listening", url=_bind(service, listening), models=list(service.models))
+    service.log.event("listening", url=_bind(service, listener), models=list(service.models))
     server = _Server(service, grace)
     with (
         capture_uvicorn(service.log),
         contextlib.suppress(asyncio.CancelledError),
         asyncio.Runner(loop_factory=_loop()) as runner,
     ):
-        runner.run(_run(server, service, listening))
+        runner.run(_run(server, service, listener))
     return 0
 
 
-def _bind(service: Service, listening: socket.socket) -> str:
+def _bind(service: Service, listener: socket.socket) -> str:
     """Sets where a service listens; returns its address."""
-    name, number = listening.getsockname()[:2]
+    name, number = listener.getsockname()[:2]
     service.access.bind(name)
     if not is_loopback(name) and not service.access.has_token:
         fact = f"Whoever reaches {name}:{number} may use this service, for it has no token."
@@ -99,12 +101,12 @@ def background(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> I
         with background(Service(["runs/mtnet"])) as url, Client(url) as client:
             client.models()
     """
-    listening = listen(host, port)
-    url, server = _bind(service, listening), _Server(service, 5.0)
+    listener = listen(host, port)
+    url, server = _bind(service, listener), _Server(service, 5.0)
 
     def work() -> None:
         with capture_uvicorn(service.log), asyncio.Runner(loop_factory=_loop()) as runner:
-            runner.run(server.serve(sockets=[listening]))
+            runner.run(server.serve(sockets=[listener]))
 
     thread = threading.Thread(target=work, name="serve")
     thread.start()
@@ -131,28 +133,28 @@ def config(service: Service, grace: float) -> uvicorn.Config:
 def listen(host: str, port: int) -> socket.socket:
     """A socket on an address. Raises `FewstepError` if it is not free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
-        listening.listen(1024)
+        listener.bind((host, port))
+        listener.listen(1024)
     except (OSError, OverflowError) as error:
-        listening.close()
+        listener.close()
         reason = getattr(error, "strerror", None) or error
         fix = "Choose another port, or 0 for a free one."
         if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
             fix = "The host must be an address of this machine, such as 127.0.0.1."
         raise FewstepError(f"Cannot listen on {host}:{port}: {reason}. {fix}") from None
-    listening.setblocking(False)
-    return listening
+    listener.setblocking(False)
+    return listener
 
 
-async def _run(server: uvicorn.Server, service: Service, listening: socket.socket) -> None:
+async def _run(server: uvicorn.Server, service: Service, listener: socket.socket) -> None:
     loop, stop = asyncio.get_running_loop(), partial(_stop, server, service)
     with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals on Windows, or outside the main thread
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop)
-    await server.serve(sockets=[listening])
+    await server.serve(sockets=[listener])
 
 
 def _stop(server: uvicorn.Server, service: Service) -> None:
@@ -164,7 +166,7 @@ def _stop(server: uvicorn.Server, service: Service) -> None:
     service.stopping = server.should_exit = True
 
 
-def _loop() -> Any:
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
