@@ -360,7 +360,7 @@ class TestMistakes:
         assert target_of(f"{tmp_path}/mine.py:twice")(np.ones((1, 1)), np.ones((1, 1)), np.ones(1)) == 2
         for text, said in {
             "rigde": "Did you mean 'ridge'", f"{tmp_path}/none.py:f": "There is no file",
-            f"{tmp_path}/mine.py:thrice": "no function thrice", f"{tmp_path}/mine.py:number": "def number",
+            f"{tmp_path}/mine.py:thrice": "has no thrice", f"{tmp_path}/mine.py:number": "def number",
             f"{tmp_path}/broken.py:f": "ZeroDivisionError",
         }.items():  # fmt: skip
             with pytest.raises(FewstepError, match=said):
