@@ -10,17 +10,6 @@ from fewstep.files import JSON, finite, read_json, write_json
 from fewstep.machine.devices import cores
 from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
-from fewstep.reproduce._folder import (
-    chosen,
-    command,
-    finished,
-    gather,
-    keep,
-    place,
-    row_command,
-    unfinished,
-    without_choice,
-)
 from fewstep.reproduce._measurement import Training
 from fewstep.reproduce._report import write_report
 from fewstep.reproduce._rows import Result, Row, as_json, read_record
@@ -47,15 +36,15 @@ def reproduce(
     Finished cells are not run again. The folder then holds `result.json`, `report.html`, and `figures` with a PNG
     and a CSV of each plot.
     """
-    cells = chosen(study, options)
+    cells = _folder.chosen(study, options)
     identity = _folder.identity_of(study, options)
     with _folder.held(identity, out, resume=resume, overwrite=overwrite) as note:
         pairs = _run_all(study, out, cells, options, watch, note)
         if pairs is None:
             if study.gathers:  # its rows take hours: what is reached is reported
-                _conclude(study, out, gather(study, out, options), note())
+                _conclude(study, out, _folder.gather(study, out, options), note())
             return None
-        results = gather(study, out, options) if study.gathers else Results(options, pairs)
+        results = _folder.gather(study, out, options) if study.gathers else Results(options, pairs)
         if study.time and not options.quick:
             results = dataclasses.replace(results, speed=_speed(study, out, cells, options, watch))
         return _conclude(study, out, results, note())
@@ -67,16 +56,16 @@ def _run_all(
     """What was measured of every cell; nothing if a signal stopped the work."""
     pairs: list[tuple[Cell[P], M]] = []
     progress = watch.cells(cells)
-    study.runner.prepare([cell for cell in cells if finished(study, place(folder, cell.name)) is None])
+    study.runner.prepare([cell for cell in cells if _folder.finished(study, _folder.place(folder, cell.name)) is None])
     for number, cell in enumerate(cells):
-        path = place(folder, cell.name)
-        if (found := finished(study, path)) is None:
+        path = _folder.place(folder, cell.name)
+        if (found := _folder.finished(study, path)) is None:
             cells[number] = cell = study.runner.fit(cell, path, options, watch.say)
             found = study.runner.run(cell, path, options, progress(number))
             note()
             if found is None:
                 return None
-            found = keep(study, path, found)
+            found = _folder.keep(study, path, found)
         pairs.append((cell, found))
     return pairs
 
@@ -95,13 +84,13 @@ def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], secon
     """Writes the result and the report."""
     options = results.options
     commits = {str(found.commit) for _, found in results.pairs if hasattr(found, "commit")}
-    chosen_options = options if _is_by_row(study) else without_choice(study, out, options)
+    chosen_options = options if _is_by_row(study) else _folder.without_choice(study, out, options)
     result = Result(
         study.name, f"{study.texts.protocol} This run: {study.describe(options)}.".strip(), options.quick,
-        dataclasses.asdict(options), _rows(study, results), command(study, chosen_options),
+        dataclasses.asdict(options), _rows(study, results), _folder.command(study, chosen_options),
         **made_with(*study.packages), total_seconds=seconds, report=str(out / "report.html"),
         cost=study.cost(results) if study.cost else [], trained_at_commits=sorted(commits),
-        unfinished=unfinished(study, results), more=study.more(results) if study.more else {},
+        unfinished=_folder.unfinished(study, results), more=study.more(results) if study.more else {},
     )  # fmt: skip
     write_json(out / "result.json", finite(as_json(result)))
     write_report(out, study, results, result)
@@ -118,7 +107,7 @@ def _rows(study: Study[O, P, M], results: Results[O, P, M]) -> list[Row]:
     if _is_by_row(study):
         shots = {cell.name: cell.plan.experiment.shots for cell, _ in results.pairs if isinstance(cell.plan, Training)}
         rows = [
-            row._replace(command=row_command(study, options, row.cell, row.steps or 0, shots[row.cell]))
+            row._replace(command=_folder.row_command(study, options, row.cell, row.steps or 0, shots[row.cell]))
             if row.cell else row for row in rows
         ]  # fmt: skip
     if study.exact or study.is_full(options):

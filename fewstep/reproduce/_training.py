@@ -24,14 +24,7 @@ from fewstep.machine.provenance import commit
 from fewstep.models import Model, evaluate_model, evaluate_places
 from fewstep.problems import Plan
 from fewstep.reproduce._images import evaluate_images
-from fewstep.reproduce._measurement import (
-    Measurement,
-    TaskCurve,
-    Training,
-    Updated,
-    Validation,
-    scores_of,
-)
+from fewstep.reproduce._measurement import Measurement, TaskCurve, Training, Updated, Validation, scores_of
 from fewstep.reproduce._rows import read_record
 from fewstep.reproduce._speed import Speed, measure
 from fewstep.reproduce._study import Cell, ImageOptions, Runner, TrainingOptions
