@@ -172,5 +172,5 @@ def _rate(meter: Meter, number: int) -> str:
 
 
 def _mean(row: Row) -> float:
-    whole = [loss for loss in row.loss if math.isfinite(loss)]
-    return sum(whole) / len(whole) if whole else math.nan
+    losses = [loss for loss in row.loss if math.isfinite(loss)]
+    return sum(losses) / len(losses) if losses else math.nan

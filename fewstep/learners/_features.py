@@ -21,7 +21,7 @@ def by_features(
     """The learner that keeps something of the support's features and compares the query's features with it.
 
     **Arguments:** `init(key)` makes meta-parameters beside the network's `weights`; `keep(meta, features, support)`
-    what a task leaves behind; `compare(meta, kept, features)` the logits of a query.
+    what a task leaves behind; `compare(meta, memory, features)` the logits of a query.
     """
 
     def begin(key: Key[Array, ""]) -> Meta:

@@ -42,17 +42,17 @@ def by_sequence(
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         there = support.weight > 0
-        told = there[:, None].astype(features.dtype)
-        rows = jnp.concatenate([features, labels_of(support, sizes), jnp.ones_like(told)], axis=1) * told
+        labeled = there[:, None].astype(features.dtype)
+        rows = jnp.concatenate([features, labels_of(support, sizes), jnp.ones_like(labeled)], axis=1) * labeled
         order = jnp.argsort(there)  # padding first, so that the examples stand next to the query
         return {"rows": rows[order], "there": there[order]}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
-        there = jnp.concatenate([kept["there"], jnp.ones(1, bool)])
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
+        there = jnp.concatenate([memory["there"], jnp.ones(1, bool)])
 
         def one(feature: Float[Array, " d"]) -> Float[Array, " outputs"]:
             last = jnp.concatenate([feature, jnp.zeros(sizes.outputs + 1, feature.dtype)])
-            return read(meta, jnp.concatenate([kept["rows"], last[None]]), there)
+            return read(meta, jnp.concatenate([memory["rows"], last[None]]), there)
 
         return jax.vmap(one)(features)
 

@@ -37,14 +37,14 @@ def fastest(experiment: Experiment, say: Callable[[str], None]) -> Layout:
     chosen = experiment.devices > 0 or experiment.chunk > 0
     if chosen or plain.chunk is None or experiment.steps < LONG:
         return plain
-    held = cache() / "layouts.json"
-    known = read_json(held) or {}
-    if _key(experiment) not in known:
+    file = cache() / "layouts.json"
+    measurements = read_json(file) or {}
+    if _key(experiment) not in measurements:
         say("Trying how to spread tasks over this machine: once for such a network, about a minute.")
         rates = {f"{p.devices} {p.chunk or 0}": _rate(experiment, p) for p in candidates(experiment, plain)}
-        known[_key(experiment)] = rates
-        write_json(held, known)
-    tried = {name: float(rate) for name, rate in known[_key(experiment)].items() if rate}
+        measurements[_key(experiment)] = rates
+        write_json(file, measurements)
+    tried = {name: float(rate) for name, rate in measurements[_key(experiment)].items() if rate}
     if not tried:
         return plain
     devices, chunk = map(int, max(tried, key=tried.__getitem__).split())

@@ -99,11 +99,11 @@ def _compiled(
 
         def sample(number: jax.Array) -> jax.Array:
             adapted = learner.adapt(meta, jax.random.fold_in(key, number), support, steps)
-            made = jax.vmap(lambda a: learner.predict(meta, a, query.x, query.weight))(adapted)
-            return jax.nn.softmax(made) if classes else made
+            outputs = jax.vmap(lambda a: learner.predict(meta, a, query.x, query.weight))(adapted)
+            return jax.nn.softmax(outputs) if classes else outputs
 
-        made = jax.vmap(sample)(jnp.arange(samples))
-        return made.mean(0), jnp.square(made).mean(0), query
+        answers = jax.vmap(sample)(jnp.arange(samples))
+        return answers.mean(0), jnp.square(answers).mean(0), query
 
     size = min(_CHUNK, len(pairs))
     return jax.jit(

@@ -49,9 +49,9 @@ def draw_episode(
 ) -> Episode:
     """One draw from the task of a number: rows to learn from, `used` of them counting, and others to be judged on."""
     count, start = data["counts"][number], data["starts"][number]
-    drawn = distinct(jax.random.uniform(key, (shots + queries,)), count)
+    places = distinct(jax.random.uniform(key, (shots + queries,)), count)
     place = jnp.arange(shots + queries)
-    rows = start + jnp.clip(drawn, 0, count - 1)
+    rows = start + jnp.clip(places, 0, count - 1)
     counts = (place < count) & ((place < (shots if used is None else used)) | (place >= shots))
     x, y, weight = data["x"][rows], data["y"][rows], counts.astype(data["x"].dtype)
     part = lambda begin, end: Batch(x[begin:end], y[begin:end], weight[begin:end])

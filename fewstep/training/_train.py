@@ -127,9 +127,9 @@ def train(
 
 def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
     """Raises where a state was made with other seeds than those asked for: its random numbers would go on."""
-    asked = jax.random.key_data(keys_of(jnp.asarray([seed] if isinstance(seed, int) else seed)))
+    wanted = jax.random.key_data(keys_of(jnp.asarray([seed] if isinstance(seed, int) else seed)))
     own = jax.random.key_data(state.key)
-    if asked.shape != own.shape or bool((asked != own).any()):
+    if wanted.shape != own.shape or bool((wanted != own).any()):
         raise FewstepError(
             f"seed is {seed}, and the state was made with {'another' if len(own) == 1 else 'other seeds'}: its random "
             "numbers go on from where they were. Leave seed out to continue the state, or state to start anew."
