@@ -45,16 +45,16 @@ def csv_of(path, made):
 class TestReading:
     def test_what_is_declared_a_category_is_one(self, tmp_path):
         made = columns() | {"grade": np.arange(len(columns()["who"])) % 3}
-        asked = ROLES._replace(x=("age", "grade"))
-        kinds = lambda frame, asked: [column.kind for column in make_table(frame, asked).schema.features]
+        roles = ROLES._replace(x=("age", "grade"))
+        kinds = lambda frame, roles: [column.kind for column in make_table(frame, roles).schema.features]
         frame = pandas.DataFrame(made)
-        assert kinds(read(frame), asked) == ["number", "number"]
-        assert kinds(read(frame), asked._replace(categories=("grade",))) == ["number", "category"]
+        assert kinds(read(frame), roles) == ["number", "number"]
+        assert kinds(read(frame), roles._replace(categories=("grade",))) == ["number", "category"]
         typed = frame.assign(grade=frame.grade.astype("category"))
         typed.to_parquet(tmp_path / "t.PARQUET")
-        assert kinds(read(typed), asked) == kinds(read(tmp_path / "t.PARQUET"), asked) == ["number", "category"]
+        assert kinds(read(typed), roles) == kinds(read(tmp_path / "t.PARQUET"), roles) == ["number", "category"]
         with pytest.raises(FewstepError, match="'sex', which is not in `x`"):
-            make_table(read(frame), asked._replace(categories=("sex",)))
+            make_table(read(frame), roles._replace(categories=("sex",)))
 
     def test_a_row_is_told_as_it_stands_in_the_whole_table(self):
         made = columns()
@@ -224,7 +224,7 @@ class TestColumns:
         assert schema.x(read({"age": [1e9], "sex": ["boy"]})).max() == 5.0
 
     @pytest.mark.parametrize(
-        ("asked", "said"),
+        ("roles", "said"),
         [
             (ROLES._replace(x=()), "No columns are given"),
             (ROLES._replace(x=("age", "age")), "named twice"),
@@ -232,9 +232,9 @@ class TestColumns:
             (ROLES._replace(y="who"), "'who' has two roles"),
         ],
     )
-    def test_roles(self, asked, said):
+    def test_roles(self, roles, said):
         with pytest.raises(FewstepError, match=said):
-            make_table(read(columns()), asked)
+            make_table(read(columns()), roles)
 
 
 class TestSampling:
@@ -267,7 +267,7 @@ class TestSampling:
         assert max(counts) - min(counts) < 0.15 * 3000
 
     def test_too_few_rows(self):
-        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be judged on; 't"):
+        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be evaluated on; 't"):
             table_tasks(self.rows, 40)
 
 

@@ -100,7 +100,7 @@ class Data:
 
 
 def _checked(name: str) -> list[tuple[str, str]]:
-    """What `check` tells; files in another form than that of the home are read instead, where they have a split."""
+    """What `check` reports; files in another form than that of the home are read instead, where they have a split."""
     place = data.find(name)
     if files := data.check(name):
         return files

@@ -25,7 +25,7 @@ from fewstep.experiments import flag, option_names
 from fewstep.files import writing
 
 _ABOUT = (
-    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
+    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` prints the version."
 )
 _PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
 _SHELLS = ("bash", "zsh", "fish")

@@ -18,7 +18,7 @@ from fewstep.runs import Run, checkpoint_steps, create_run, open_run, train_run
 METHODS = ("maml", "tnet", "mtnet")
 STEPS, QUICK = 4000, 400
 _CHARACTERS = "omniglot-mtnet-5way"
-_MAX_RUNS = 8  # runs that are served: more than these cannot be told apart in one plot, and each takes a while to load
+_MAX_RUNS = 8  # runs that are served: more cannot be distinguished in one plot, and each takes a while to load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,14 +67,11 @@ class Play:
 
     def _train(self) -> bool:
         """Trains the default models as far as they are not; leaves a folder of other runs alone. False if stopped."""
-        experiments = {run.path.name: run.experiment for run in _runs_in(self.runs)}
-        if not all(
-            name in METHODS and experiment == _default(name, experiment.steps)
-            for name, experiment in experiments.items()
-        ):
+        runs = {run.path.name: run.experiment for run in _runs_in(self.runs)}
+        if not all(name in METHODS and run == _default(name, run.steps) for name, run in runs.items()):
             return True
         for method in METHODS:
-            before = experiments[method].steps if method in experiments else 0
+            before = runs[method].steps if method in runs else 0
             run = create_run(self.runs / method, _default(method, max(before, QUICK if self.quick else STEPS)))
             with show_progress(f"{method:5} on sinusoid") as progress:
                 if train_run(run, progress).interrupted:

@@ -140,11 +140,9 @@ def _command_of(name: str) -> type[Reproduce]:
         empty = False if kind is bool else () if isinstance(default, tuple) else None
         fields.append((field.name, Annotated[kind if empty is not None else kind | None, _help(text)], empty))
     fields += [(place, Annotated[Path | None, _help(_PLACES[place])], None) for place in study.places]
-    command = dataclasses.make_dataclass(
-        "Reproduce", fields, bases=(Reproduce,), frozen=True, namespace={"study": study}
-    )
-    command.__doc__ = f"{study.texts.title}.\n\n{study.texts.protocol}"
-    return command
+    own = dataclasses.make_dataclass("Reproduce", fields, bases=(Reproduce,), frozen=True, namespace={"study": study})
+    own.__doc__ = f"{study.texts.title}.\n\n{study.texts.protocol}"
+    return own
 
 
 def _help(text: str) -> Any:

@@ -54,7 +54,7 @@ def flags(message: str) -> str:
 
 
 def watch_data(folder: Path | None) -> None:
-    """Looks for data in a folder, and tells of work on them that takes longer than a moment."""
+    """Looks for data in a folder, and reports work on them that takes longer than a moment."""
     data.look_in(folder)
     last, begun = [time.monotonic()], dict[str, tuple[float, float]]()
 

@@ -128,7 +128,7 @@ def _end_lost() -> None:
 
 
 def _end(code: int, message: str) -> None:
-    """Says why, tells the others, and gives them a moment to hear it before the store they hear it from is gone."""
+    """Says why, informs the others, and gives them a moment to hear it before the store they hear it from is gone."""
     number = distributed.index()
     if LAUNCHED not in os.environ or number == 0:
         _show.error(message)

@@ -75,7 +75,7 @@ class FewShotEstimator(BaseEstimator, ABC):
     def fit(self, X: TableLike, y: TableLike, tasks: TableLike = None) -> "FewShotEstimator":
         """Learns from many tasks how to learn one.
 
-        **Arguments:** `X` a frame or an array, one row an example; `y` its target; `tasks` the name of the task that
+        **Arguments:** `X` a frame or an array, one row per example; `y` its target; `tasks` the name of the task that
         each row belongs to. Some tasks are held out, to stop by and to calibrate the intervals on. Without `tasks` all
         rows are one task, and a warning says so.
         """
@@ -214,8 +214,8 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
         return AdaptedRegressor(self).fit(X, y)
 
     def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
-        """R². With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what few-shot
-        learning is for; without, before any row of a task is known."""
+        """R². With `tasks`, each is learned from `shots` of its rows and evaluated on its others, which is what
+        few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotRegressor, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
@@ -230,7 +230,7 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
 
 
 class FewShotClassifier(ClassifierMixin, FewShotEstimator):
-    """Learns how to tell classes apart from a few rows. The arguments are those of `FewShotRegressor`.
+    """Learns how to distinguish classes from a few rows. The arguments are those of `FewShotRegressor`.
 
     Example::
 
@@ -244,8 +244,8 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         return AdaptedClassifier(self).fit(X, y)
 
     def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
-        """The accuracy. With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what
-        few-shot learning is for; without, before any row of a task is known."""
+        """The accuracy. With `tasks`, each is learned from `shots` of its rows and evaluated on its others, which is
+        what few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotClassifier, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
@@ -259,7 +259,7 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise FewstepError(f"y has only one class, {self.classes_[0]!r}: there is nothing to tell apart.")
+            raise FewstepError(f"y has only one class, {self.classes_[0]!r}: there is nothing to distinguish.")
         return self._codes(y)
 
     def _codes(self, y: np.ndarray) -> np.ndarray:

@@ -32,10 +32,8 @@ def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read(X)._replace(name="X")
     empty: TableLike = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
-    min_rows = 2 if reset else 1
-    numbers = validate_data(
-        estimator, X, reset=reset, dtype=float, ensure_min_samples=min_rows, ensure_all_finite=empty
-    )
+    fewest = 2 if reset else 1
+    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=fewest, ensure_all_finite=empty)
     return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
 
 
@@ -69,7 +67,7 @@ def labels_of(y: TableLike, rows: int) -> np.ndarray:
 
 def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
-    tasks had; a warning tells of those that lie far."""
+    tasks had; a warning reports those that lie far."""
     x = schema.unbounded(frame)
     far = outside(schema, frame, x, y)
     for note in far.notes:
@@ -102,7 +100,7 @@ def as_given(tasks: TableLike, names: np.ndarray, some: Iterable[str]) -> tuple[
 
 
 def _each(tasks: TableLike) -> np.ndarray:
-    """One entry a row, whatever it is; tuples stay tuples."""
+    """One entry per row, whatever it is; tuples stay tuples."""
     cells = tasks.tolist() if hasattr(tasks, "tolist") else list(tasks)
     entries = np.empty(len(cells), object)
     entries[:] = cells
@@ -155,12 +153,12 @@ def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[object])
 
 
 def shots_of(shots: int, parts: dict[str, Rows]) -> int:
-    """The rows a task is learned from, at most as many as leave one to be judged on in the smallest task."""
+    """The rows a task is learned from, at most as many as leave one to be evaluated on in the smallest task."""
     smallest = min(int(rows.counts.min()) for rows in parts.values())
     if smallest < 2:
         raise FewstepError(
-            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be judged on. "
-            "Leave such tasks out."
+            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be evaluated "
+            "on. Leave such tasks out."
         )
     names = {name for rows in parts.values() for name in rows.names}
     if len(names) == 1:
@@ -169,7 +167,7 @@ def shots_of(shots: int, parts: dict[str, Rows]) -> int:
     if few:
         raise FewstepError(
             f"{len(set(few))} of {len(names)} tasks have fewer than {shots + 1} rows, {shots} to learn from (shots) "
-            f"and one to be judged on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, or "
-            "leave these tasks out."
+            f"and one to be evaluated on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, "
+            "or leave these tasks out."
         )
     return shots

@@ -46,7 +46,7 @@ def by_features(
 
 
 def labeled(support: Batch, ways: int) -> Float[Array, "rows ways"]:
-    """One row a support example: its weight in the column of its label."""
+    """One row per support example: its weight in the column of its label."""
     return jax.nn.one_hot(support.y, ways) * support.weight[:, None]
 
 

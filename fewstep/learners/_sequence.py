@@ -1,4 +1,4 @@
-"""What learners that read a task have in common: its examples in a row, then a query whose label is not told."""
+"""What learners that read a task have in common: its examples in a row, then a query whose label is hidden."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
 
     @property
     def token(self) -> int:
-        """The width of a row of the sequence: features, label, and whether the label is told."""
+        """The width of a row of the sequence: features, label, and whether the label is there."""
         return self.features + self.outputs + 1
 
 

@@ -6,9 +6,9 @@ r"""Heads that learn a task in closed form from the features of its support: no 
 
 - `spectral`: first the directions of the features in which that kernel depends most on the support's labels (W*).
 
-The bandwidth of `embedding` is meta-learned. With one example a class it is a prototypical network whose distances have
-a learned scale; it starts as one, so that the features of a prototypical network can be used as they are. `spectral`
-keeps that start, and looks for directions at the bandwidth of the support's mean distance.
+The bandwidth of `embedding` is meta-learned. With one example per class it is a prototypical network whose distances
+have a learned scale; it starts as one, so that the features of a prototypical network can be used as they are.
+`spectral` keeps that start, and looks for directions at the bandwidth of the support's mean distance.
 
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
@@ -95,7 +95,5 @@ def _logits(memory: dict[str, Array], features: Float[Array, "rows d"], sigma: A
     logs = jnp.where(shares > 0, near[:, None] + jnp.log(jnp.where(shares > 0, shares, 1)), -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, -1, keepdims=True))
     finite = jnp.where(jnp.isfinite(top), top, 0)
-    logits = jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
-    return jnp.where(
-        jnp.any(shares > 0, -1), logits, jnp.finfo(logits.dtype).min
-    )  # a class without examples never wins
+    score = jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
+    return jnp.where(jnp.any(shares > 0, -1), score, jnp.finfo(score.dtype).min)  # a class without examples never wins

@@ -25,7 +25,7 @@ from fewstep.learners._features import by_features, unit
 from fewstep.learners._sequence import Sizes
 
 _GENERATOR = 20  # hidden units of m and of d
-_CUT = 7.0  # entries below exp(-7) are told as they are, others by logarithm and sign
+_CUT = 7.0  # entries below exp(-7) are passed on as they are, others by logarithm and sign
 Layers = list[_dense.Weights]
 
 

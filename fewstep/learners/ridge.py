@@ -24,7 +24,7 @@ from fewstep.learners._features import by_features
 def ridge(
     network: Network, features: int, outputs: int = 1, *, classes: bool = False, loss: Loss | None = None
 ) -> Learner:
-    """The learner that solves for its last layer. `network` gives as many `features` as told.
+    """The learner that solves for its last layer. The outputs of `network` are as many as `features`.
 
     **Arguments:** `outputs`, numbers or `classes`; classes are regressed on as -1 and 1, and the prediction is scaled
     and shifted by two learned numbers before the softmax, as in the paper.

@@ -110,10 +110,8 @@ def _convolve(
     """Padding stays 0, as what lies before the first step."""
     for gap in gaps:
         before = jnp.concatenate([jnp.zeros_like(rows[:gap]), rows])[: len(rows)]
-        signal, gate = jnp.split(
-            _dense.apply(weights[f"gap_{gap}"], jnp.concatenate([before, rows], axis=1)), 2, axis=1
-        )
-        rows = jnp.concatenate([rows, jnp.where(there[:, None], jnp.tanh(signal) * jax.nn.sigmoid(gate), 0.0)], axis=1)
+        value, gate = jnp.split(_dense.apply(weights[f"gap_{gap}"], jnp.concatenate([before, rows], axis=1)), 2, axis=1)
+        rows = jnp.concatenate([rows, jnp.where(there[:, None], jnp.tanh(value) * jax.nn.sigmoid(gate), 0.0)], axis=1)
     return rows
 
 

@@ -1,7 +1,7 @@
 """Which layout is fastest on this machine: measured once for the sizes of an experiment, and kept in fewstep's cache.
 
 Host devices can only be made before JAX starts, so that each layout is tried in a process of its own:
-`python -m fewstep.machine.autotune` reads an experiment from stdin and prints the steps a second.
+`python -m fewstep.machine.autotune` reads an experiment from stdin and prints the steps per second.
 """
 
 import hashlib
@@ -52,8 +52,8 @@ def fastest(experiment: Experiment, say: Callable[[str], None]) -> Layout:
 
 
 def candidates(experiment: Experiment, plain: Layout) -> list[Layout]:
-    """Every core with a few tasks at once, and one device; with all tasks at once only of what is no image, which would
-    take memory without bounds."""
+    """Every core with a few tasks at once, and one device; with all tasks at once only of what is not an image, which
+    would take memory without bounds."""
     share = -(-experiment.meta_batch // plain.devices)
     spread = [Layout(plain.devices, chunk) for chunk in _CHUNKS if chunk <= share]
     alone = [Layout(1, 1)] if plain.devices > 1 else []
@@ -66,7 +66,7 @@ def _key(experiment: Experiment) -> str:
 
 
 def _rate(experiment: Experiment, places: Layout) -> float | None:
-    """Steps a second with a layout, in a process of its own; nothing if that fails."""
+    """Steps per second with a layout, in a process of its own; nothing if that fails."""
     share = places.chunk or experiment.meta_batch
     text = experiment.replace(devices=places.devices, chunk=share).to_json()
     command = [sys.executable, "-m", "fewstep.machine.autotune"]

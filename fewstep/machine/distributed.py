@@ -23,7 +23,7 @@ from fewstep.compute import everywhere
 from fewstep.files import JSON
 from fewstep.machine.devices import Layout, on_cpu
 
-DEVICES = "FEWSTEP_DEVICES"  # of each process, told by `fewstep launch`
+DEVICES = "FEWSTEP_DEVICES"  # of each process, set by `fewstep launch`
 _MAX_DECISIONS = 100  # decisions that are kept for processes that are slow to read them
 _POLL_MS = 1000
 _STOP, _REFUSED, _LEAVING = "fewstep/stop", "fewstep/refused", "fewstep/left/"
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 
 
 class Refused(FewstepError):
-    """What another process refused: said there, and told to all."""
+    """What another process refused: said there, and reported to all."""
 
 
 def several() -> bool:
@@ -69,7 +69,7 @@ def agree(value: JSON) -> JSON:
 
 
 def request_stop(stop: bool) -> bool:
-    """Tells process 0 that this process was asked to stop; in process 0, whether any was."""
+    """Informs process 0 that this process was asked to stop; in process 0, whether any was."""
     if not several():
         return stop
     if not first():
@@ -88,7 +88,7 @@ def refuse(message: str) -> None:
 
 
 def refused() -> str | None:
-    """Why another process ended, if it could tell."""
+    """Why another process ended, if it could say."""
     try:
         return _look_up(_REFUSED)
     except JaxRuntimeError:
@@ -147,7 +147,7 @@ def _meet() -> None:
 
 
 def agreed_layout(chosen: Layout, *, asked: bool) -> Layout:
-    """The layout of process 0: the devices that were `asked` for or that the environment tells, or as `chosen`. Of
+    """The layout of process 0: the devices that were `asked` for or that the environment names, or as `chosen`. Of
     several processes with other than host devices, each uses all it sees."""
     if not asked and DEVICES in os.environ:
         if not os.environ[DEVICES].isdecimal() or int(os.environ[DEVICES]) < 1:

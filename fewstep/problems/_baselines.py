@@ -1,7 +1,7 @@
 """Strong and simple models to compare with: pooled, shifted, fine-tuned, from scratch, mixed effects, a learned prior.
 
-Each is a `Learner`, judged on the same draws as ours. What they leave open (a penalty, a step size, a number of steps)
-is chosen on the validation tasks.
+Each is a `Learner`, evaluated on the same draws as ours. What they leave open (a penalty, a step size, a number of
+steps) is chosen on the validation tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def compare(
     say: Callable[[str], None] = lambda message: None,
     names: Sequence[str] = BASELINES,
 ) -> list[Compared]:
-    """Fits every baseline to the training tasks of a table, and judges it on its test tasks."""
+    """Fits every baseline to the training tasks of a table, and evaluates it on its test tasks."""
     classes = bool(of.schema.classes)
     names = [name for name in names if not classes or name in OF_CLASSES]
     rows = []

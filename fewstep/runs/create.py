@@ -134,16 +134,16 @@ def pinned(experiment: Experiment, begun: Run | None) -> Experiment:
     return pinned
 
 
-def _check_same(existing: Run, wanted: Experiment) -> None:
-    there, here = existing.experiment.settings(), wanted.settings()
+def _check_same(old: Run, wanted: Experiment) -> None:
+    there, here = old.experiment.settings(), wanted.settings()
     if differ := differences(there, here, "`{}`".format, without=("steps",)):
         raise FewstepError(
-            f"{existing.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
+            f"{old.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
             "or replace the old run with `overwrite=True`."
         )
-    if existing.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
+    if old.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
         raise FewstepError(
-            f"{existing.path} was planned for {existing.experiment.steps} steps: its outer step size falls to 0 over just "
+            f"{old.path} was planned for {old.experiment.steps} steps: its outer step size falls to 0 over just "
             f"these, so it cannot be continued to {wanted.steps}. Choose another folder, or replace the old run "
             "with `overwrite=True`."
         )

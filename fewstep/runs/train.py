@@ -24,7 +24,7 @@ SAVE_SECONDS = 15.0
 
 
 class Progress(NamedTuple):
-    """What a watcher of a training is told: `begin(first, last)`, `step(number, row)`, `say(message)`."""
+    """What a watcher of a training receives: `begin(first, last)`, `step(number, row)`, `say(message)`."""
 
     begin: Callable[[int, int], None]
     step: Callable[[int, Row | None], None]

@@ -29,7 +29,7 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
 
     Text that looks like numbers is numbers, ISO dates (2024-05-31, 2024-05-31 12:00) are days since 1970, other text is
     categories; and so is what the table declares to be. A column that is mostly numbers but not all is refused, with
-    the line. Times with an offset are told in UTC.
+    the line. Times with an offset are converted to UTC.
     """
     column = frame.column(name)
     if kind == "category" or (kind is None and name in frame.categories):
@@ -141,7 +141,7 @@ class Column:
             if len(categories) > _MANY:
                 raise FewstepError(
                     f"The column {name!r} has {len(categories)} different texts, as an identifier has; at most {_MANY} "
-                    "can be told apart. Leave it out, or turn it into numbers."
+                    "can be distinguished. Leave it out, or turn it into numbers."
                 )
             return Column(name, "category", categories=categories)
         values = values[np.isfinite(values)]
@@ -151,8 +151,8 @@ class Column:
             spread, rounding = float(values.std()), 1e-12 * float(np.abs(values).max())
         if not np.isfinite(spread):
             raise FewstepError(
-                f"The column {name!r} holds {values[np.abs(values).argmax()]:g}, too large to be scaled. Correct it, or "
-                "leave the cell empty."
+                f"The column {name!r} holds {values[np.abs(values).argmax()]:g}, too large to be scaled. Correct it, "
+                "or leave the cell empty."
             )
         scale, ends = spread if spread > rounding else 1.0, (float(values.min()), float(values.max()))
         return Column(name, cells.kind, float(values.mean()), scale, low=ends[0], high=ends[1])

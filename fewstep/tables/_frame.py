@@ -61,7 +61,9 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
         frame = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
         declared = [name for name in source.columns if str(source[name].dtype) in ("category", "Categorical", "Enum")]
         return frame._replace(categories=frozenset(map(str, declared)) & set(frame.columns))
-    raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
+    raise FewstepError(
+        f"A {type(source).__name__} is not a table. Give a CSV or Parquet file, a data frame, or a dict."
+    )
 
 
 def _checked(

@@ -18,7 +18,7 @@ from fewstep.tables._text import shown
 Outliers = Literal["drop", "clip", "keep"]
 OUTLIERS: tuple[Outliers, ...] = ("drop", "clip", "keep")
 _FEW = 20  # values, of which no scale can be trusted
-_MAX_EXAMPLES = 3
+_CASES = 3
 
 
 class _Kind(NamedTuple):
@@ -57,7 +57,7 @@ def treat(
     """The table with the outliers of some columns treated; `training` are the rows that say what is usual.
 
     `drop` takes them as missing: rows are left out, and where `missing` is "mean" a feature is emptied instead. `clip`
-    takes the nearest value that is no outlier. `keep` changes nothing, and looks for nothing.
+    takes the nearest value that is not an outlier. `keep` changes nothing, and looks for nothing.
     """
     keep, columns, notes = np.ones(frame.rows, bool), dict(frame.columns), []
     for name in () if outliers == "keep" else (*x, *([y] if y is not None else [])):
@@ -130,17 +130,15 @@ def _replaced(values: np.ndarray, strange: np.ndarray, *, emptied: bool) -> np.n
 def _note(frame: Frame, name: str, cells: Cells, strange: np.ndarray, how: str) -> str:
     """What was found, where, and what is done about it."""
     column = written(cells)
-    outliers, counts = np.unique(cells.values[strange], return_counts=True)
-    first = [int(np.flatnonzero(cells.values == value)[0]) for value in outliers[:_MAX_EXAMPLES]]
-    examples = [
-        f"{shown(column[row])} in {count} rows" for row, count in zip(first, counts[:_MAX_EXAMPLES], strict=True)
-    ]
+    values, counts = np.unique(cells.values[strange], return_counts=True)
+    first = [int(np.flatnonzero(cells.values == value)[0]) for value in values[:_CASES]]
+    cases = [f"{shown(column[row])} in {count} rows" for row, count in zip(first, counts[:_CASES], strict=True)]
     rows = np.flatnonzero(strange)
-    lines = [frame.where(int(row)) for row in rows[:_MAX_EXAMPLES]]
+    lines = [frame.where(int(row)) for row in rows[:_CASES]]
     usual = np.where(strange, np.nan, cells.values)
     ends = [shown(column[int(at)]) for at in (np.nanargmin(usual), np.nanargmax(usual))]
     return (
-        f"{len(rows)} values of {name!r} lie far from all others: {', '.join(examples)}{', ...' * (len(outliers) > _MAX_EXAMPLES)} "
+        f"{len(rows)} values of {name!r} lie far from all others: {', '.join(cases)}{', ...' * (len(values) > _CASES)} "
         f"(such as {', '.join(lines)}). The others run from {ends[0]} to {ends[1]}. {_DONE[how]}"
     )
 

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out and
+    """A table made ready: its schema, its split, and the encoded rows of each part; `note` reports rows left out and
     of outliers, and `digest` is another when any cell of these tasks is."""
 
     schema: Schema
@@ -150,7 +150,7 @@ def split_tasks(names: ArrayLike, seed: int, parts: tuple[float, float] = (0.15,
     if len(tasks) - sum(sizes) < 2:
         raise FewstepError(
             f"The table has {len(tasks)} tasks ({', '.join(map(str, tasks[:5]))}). Learning to learn takes at least 4: "
-            "two to learn from, one to validate on and one to be judged on. Is it the right column that names the task?"
+            "two to learn from, one to validate on and one to be evaluated on. Does the right column name the task?"
         )
     order = [tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))]
     cuts = np.cumsum([len(tasks) - sum(sizes), *sizes])
@@ -160,14 +160,14 @@ def split_tasks(names: ArrayLike, seed: int, parts: tuple[float, float] = (0.15,
 
 
 def check_sizes(rows: Rows, shots: int, part: str) -> None:
-    """Raises when a task has too few rows to learn from so many and be judged on one more."""
+    """Raises when a task has too few rows to learn from so many and be evaluated on one more."""
     small = [(int(count), name) for count, name in zip(rows.counts, rows.names, strict=True) if count < shots + 1]
     if small:
         count, name = min(small)
         fewer = f"Use `shots={count - 1}`, or leave" if count > 1 else "Leave"
         raise FewstepError(
             f"{len(small)} of the {len(rows.names)} {part} tasks have fewer than {shots + 1} rows, {shots} to learn "
-            f"from (`shots`) and one to be judged on: {name!r} has {count}. {fewer} these tasks out of the table."
+            f"from (`shots`) and one to be evaluated on: {name!r} has {count}. {fewer} these tasks out of the table."
         )
 
 

@@ -17,7 +17,7 @@ class Pictures(NamedTuple):
 
 
 def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
-    """The images of a folder or zip with one folder a class; each is named by its class."""
+    """The images of a folder or zip with one folder per class; each is named by its class."""
     with open_tree(path) as tree:
         classes = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
     if len(classes) < 2:

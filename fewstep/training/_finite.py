@@ -27,9 +27,9 @@ def why_not_finite(tasks: Tasks, keys: Key[Array, " seeds"], meta_batch: int, st
 
     episodes = jax.jit(jax.vmap(draw, (None, 0)))(tasks.data, keys)
     parts = {"support": episodes.support, "query": episodes.query}
-    if places := [f"the {name} of the {part}" for part, batch in parts.items() for name in _not_finite(batch)]:
+    if bad := [f"the {name} of the {part}" for part, batch in parts.items() for name in _not_finite(batch)]:
         return (
-            f"The tasks of step {step} hold NaN or infinite values in {' and '.join(places)}, so the loss is not finite. "
+            f"The tasks of step {step} hold NaN or infinite values in {' and '.join(bad)}, so the loss is not finite. "
             "Fill these values or remove their rows, or give the rows weight 0, as padding has."
         )
     if step == 1:

@@ -22,7 +22,7 @@ from fewstep.training._segment import TrainState, first_state, keys_of, make_seg
 
 
 class Row(NamedTuple):
-    """One row of the log; loss, gradient norm and validation score are lists with one entry a seed."""
+    """One row of the log; loss, gradient norm and validation score are lists with one entry per seed."""
 
     step: int
     loss: list[float]
@@ -161,6 +161,6 @@ def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tu
 def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:
     if steps < 0 or meta_batch < 1 or not seeds:
         raise FewstepError(
-            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give 0 steps or more, at least one task a "
+            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give 0 steps or more, at least one task per "
             "step, and at least one seed."
         )
