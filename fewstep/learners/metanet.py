@@ -64,10 +64,10 @@ def metanet(network: Network, sizes: Sizes, loss: Loss = losses.squared_error, *
         net = meta["metanet"]
 
         def one(feature: Float[Array, " d"]) -> Float[Array, " outputs"]:
-            address = _hidden(net["represent"], memory["represent"], feature)
-            near = (unit(memory["where"]) @ unit(address[None]).T)[:, 0]
-            attention = jax.nn.softmax(jnp.where(memory["there"], near, -jnp.inf))
-            fast = jax.tree.map(lambda leaf: jnp.tensordot(attention, leaf, 1), memory["memory"])
+            address = _hidden(net["represent"], task["represent"], feature)
+            near = (unit(task["where"]) @ unit(address[None]).T)[:, 0]
+            attention = jax.nn.softmax(jnp.where(task["there"], near, -jnp.inf))
+            fast = jax.tree.map(lambda leaf: jnp.tensordot(attention, leaf, 1), task["memory"])
             return _forward(net["base"], fast, feature)
 
         return jax.vmap(one)(features)

@@ -67,5 +67,6 @@ def _check(of: Rows, shots: int, queries: int, min_shots: int | None) -> None:
     if (of.counts < shots + 1).any():
         raise FewstepError(
             f"A task takes {shots} rows to learn from and one to be evaluated on; "
-            f"{of.names[int(of.counts.argmin())]!r} has {int(of.counts.min())} in all. Take fewer shots, or leave such tasks out."
+            f"{of.names[int(of.counts.argmin())]!r} has {int(of.counts.min())} in all. Take fewer shots, or "
+            "leave such tasks out."
         )
