@@ -58,9 +58,7 @@ def metanet(network: Network, sizes: Sizes, loss: Loss = losses.squared_error, *
         where = jax.vmap(lambda feature: _hidden(net["represent"], fast, feature))(features)
         return {"represent": fast, "memory": memory, "where": where, "there": support.weight > 0}
 
-    def compare(
-        meta: Meta, memory: dict[str, PyTree], features: Float[Array, "rows d"]
-    ) -> Float[Array, "rows outputs"]:
+    def compare(meta: Meta, task: dict[str, PyTree], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
         net = meta["metanet"]
 
         def one(feature: Float[Array, " d"]) -> Float[Array, " outputs"]:
