@@ -16,7 +16,7 @@ from fewstep.models import Calibration, adapt
 from fewstep.problems import Answers, best_temperature, class_scores, read_frame, tempered
 from fewstep.runs import load
 from fewstep.serve import Client
-from fewstep.tables import Asked, make_table, read
+from fewstep.tables import Roles, make_table, read
 
 
 def columns(tasks=9, rows=14, seed=0):
@@ -78,7 +78,7 @@ class TestScores:
 
 
 def test_a_model_is_calibrated_on_held_out_tasks():
-    made = make_table(read(columns()), Asked("who", ("x",), "kind"))
+    made = make_table(read(columns()), Roles("who", ("x",), "kind"))
     sure = lambda meta: meta | {"ridge": meta["ridge"] | {"scale": meta["ridge"]["scale"] * 30}}  # far too sure
     model, plain = untrained(made, "ridge", 5, sure, hidden=(4,))
     calibration = model.calibration

@@ -8,11 +8,11 @@ import pytest
 from helpers import DATA, output
 
 from fewstep import FewstepError
-from fewstep.tables import Asked, make_table, read, read_cells
+from fewstep.tables import Roles, make_table, read, read_cells
 from fewstep.tables._outliers import outlying
 
 needs_curves = pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
-GROWTH = Asked("child", ("age", "sex"), "height_cm")
+GROWTH = Roles("child", ("age", "sex"), "height_cm")
 random = np.random.default_rng(0)
 NORMAL = random.normal(170, 7, 2000)
 

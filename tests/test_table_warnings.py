@@ -12,10 +12,10 @@ from fewstep import FewstepError
 from fewstep.estimators import FewShotClassifier, FewShotRegressor, load
 from fewstep.models import adapt
 from fewstep.problems import read_frame
-from fewstep.tables import Asked, Schema, clamped, make_table, outside, read
+from fewstep.tables import Roles, Schema, clamped, make_table, outside, read
 
 needs_curves = pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
-GROWTH = Asked("child", ("age", "sex"), "height_cm")
+GROWTH = Roles("child", ("age", "sex"), "height_cm")
 SMALL = {"steps": 20, "seeds": 1, "hidden": (8,), "shots": 4, "random_state": 0}
 KNOWN = {"age": [2.0, 6.0, 10.0, 14.0], "sex": ["girl"] * 4, "height_cm": [85.0, 115.0, 138.0, 158.0]}
 
@@ -157,7 +157,7 @@ class TestMessages:
         column = MADE[name].copy()
         column[5] = -np.inf
         with pytest.raises(FewstepError, match=f"Row 6 of the table holds -inf in the column '{name}', which is inf"):
-            make_table(read(MADE | {name: cells(column)}), Asked("who", ("age",), "size", None, missing))
+            make_table(read(MADE | {name: cells(column)}), Roles("who", ("age",), "size", None, missing))
 
     @pytest.mark.parametrize("value", [None, np.nan])
     def test_a_label_that_is_none(self, value):

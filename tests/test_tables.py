@@ -14,7 +14,7 @@ import fewstep
 from fewstep import FewstepError, learners, losses, networks
 from fewstep.models import Calibration, adapt, calibrate, coverage
 from fewstep.problems import BASELINES, Answers, answer_tasks, compare, read_frame, score_answers
-from fewstep.tables import Asked, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
+from fewstep.tables import Roles, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
 from fewstep.tables import _frame as frames
 
 
@@ -33,7 +33,7 @@ def columns(tasks=8, rows=12, seed=0):
     return {name: np.asarray(column) for name, column in made.items()}
 
 
-ASKED = Asked("who", ("age", "sex"), "size")
+ROLES = Roles("who", ("age", "sex"), "size")
 
 
 def csv_of(path, made):
@@ -44,16 +44,16 @@ def csv_of(path, made):
 class TestReading:
     def test_what_is_declared_a_category_is_one(self, tmp_path):
         made = columns() | {"grade": np.arange(len(columns()["who"])) % 3}
-        asked = ASKED._replace(x=("age", "grade"))
-        kinds = lambda frame, asked: [column.kind for column in make_table(frame, asked).schema.features]
+        roles = ROLES._replace(x=("age", "grade"))
+        kinds = lambda frame, roles: [column.kind for column in make_table(frame, roles).schema.features]
         frame = pandas.DataFrame(made)
-        assert kinds(read(frame), asked) == ["number", "number"]
-        assert kinds(read(frame), asked._replace(categories=("grade",))) == ["number", "category"]
+        assert kinds(read(frame), roles) == ["number", "number"]
+        assert kinds(read(frame), roles._replace(categories=("grade",))) == ["number", "category"]
         typed = frame.assign(grade=frame.grade.astype("category"))
         typed.to_parquet(tmp_path / "t.PARQUET")
-        assert kinds(read(typed), asked) == kinds(read(tmp_path / "t.PARQUET"), asked) == ["number", "category"]
+        assert kinds(read(typed), roles) == kinds(read(tmp_path / "t.PARQUET"), roles) == ["number", "category"]
         with pytest.raises(FewstepError, match="'sex', which is not in `x`"):
-            make_table(read(frame), asked._replace(categories=("sex",)))
+            make_table(read(frame), roles._replace(categories=("sex",)))
 
     def test_a_row_is_told_as_it_stands_in_the_whole_table(self):
         made = columns()
@@ -61,7 +61,7 @@ class TestReading:
         made["age"][last] = np.nan
         for named in (made, pandas.DataFrame(made)):
             with pytest.raises(FewstepError, match=f"Row {last + 1} of the table .* 1 of {last + 1} rows lack it"):
-                make_table(read(named), ASKED)
+                make_table(read(named), ROLES)
 
     def test_a_column_without_a_name_is_passed_over(self, tmp_path):
         pandas.DataFrame({"a": [1.0, 2.0]}).to_csv(tmp_path / "t.csv")  # with its index
@@ -79,21 +79,21 @@ class TestReading:
         made["age"][::2] = 1e308
         made["age"][1::2] = -1e308
         with pytest.raises(FewstepError, match=r"holds -?1e\+308, too large to be scaled"):
-            make_table(read(made), ASKED)
+            make_table(read(made), ROLES)
 
     def test_a_class_of_a_held_out_task_alone_is_a_class(self):
         made = columns()
-        split = make_table(read(made), ASKED).split
+        split = make_table(read(made), ROLES).split
         made["kind"] = np.where(made["age"] > 5, "old", "young").astype(object)
         made["kind"][np.flatnonzero(made["who"] == split["test"][0])[0]] = "rare"
-        assert make_table(read(made), Asked("who", ("age",), "kind")).schema.classes == ("old", "rare", "young")
+        assert make_table(read(made), Roles("who", ("age",), "kind")).schema.classes == ("old", "rare", "young")
 
     def test_all_kinds_of_tables_are_the_same(self, tmp_path):
         made = columns()
         csv_of(tmp_path / "t.csv", made)
         pandas.DataFrame(made).to_parquet(tmp_path / "t.parquet")
         sources = [tmp_path / "t.csv", str(tmp_path / "t.parquet"), pandas.DataFrame(made), made]
-        tables = [make_table(read(source), ASKED) for source in sources]
+        tables = [make_table(read(source), ROLES) for source in sources]
         for other in tables[1:]:
             np.testing.assert_allclose(other.parts["train"].x, tables[0].parts["train"].x, rtol=1e-6)
             assert other.split == tables[0].split
@@ -155,11 +155,11 @@ class TestColumns:
 
     def test_what_only_rounding_spreads_is_constant(self):
         made = columns() | {"age": np.full(103, 0.1)}
-        assert make_table(read(made), ASKED).schema.features[0].scale == 1.0
+        assert make_table(read(made), ROLES).schema.features[0].scale == 1.0
 
     def test_numbers_dates_and_categories(self):
         made = columns() | {"day": np.asarray(["2024-01-01"] * 50 + ["2024-01-03 12:00"] * 53, object)}
-        schema = make_table(read(made), ASKED._replace(x=("age", "sex", "day"))).schema
+        schema = make_table(read(made), ROLES._replace(x=("age", "sex", "day"))).schema
         assert [column.kind for column in schema.features] == ["number", "category", "date"]
         assert schema.features[1].categories == ("boy", "girl")
         x = schema.x(read({"age": [0.0, 1.0], "sex": ["girl", "boy"], "day": ["2024-01-01", "2024-01-02"]}))
@@ -169,9 +169,9 @@ class TestColumns:
 
     def test_the_scale_is_that_of_the_training_tasks_alone(self):
         made = columns()
-        plain = make_table(read(made), ASKED)
+        plain = make_table(read(made), ROLES)
         held = np.isin(made["who"], plain.split["test"])
-        other = make_table(read(made | {"size": np.where(held, made["size"] + 1000, made["size"])}), ASKED)
+        other = make_table(read(made | {"size": np.where(held, made["size"] + 1000, made["size"])}), ROLES)
         assert other.schema.target == plain.schema.target
         assert not set(plain.split["train"]) & set(plain.split["test"])
         np.testing.assert_allclose(
@@ -194,50 +194,50 @@ class TestColumns:
     def test_what_cannot_be_learned_from_is_said(self, change, said):
         made = columns() | {name: np.asarray(column, object) for name, column in change.items()}
         if said is None:  # a hundred categories are many, but can be told apart
-            assert make_table(read(made), ASKED).schema.widths[0] > 50
+            assert make_table(read(made), ROLES).schema.widths[0] > 50
             return
         with pytest.raises(FewstepError, match=said):
-            make_table(read(made), ASKED)
+            make_table(read(made), ROLES)
 
     def test_an_identifier_is_no_feature(self):
         made = {"who": [f"t{n % 9}" for n in range(900)], "x": [f"id {n}" for n in range(900)], "y": range(900)}
         with pytest.raises(FewstepError, match="different texts, as an identifier has"):
-            make_table(read(made), Asked("who", ("x",), "y"))
+            make_table(read(made), Roles("who", ("x",), "y"))
 
     def test_missing_cells_may_be_filled(self):
         made = columns()
         made["age"][0], made["size"][1] = np.nan, np.nan
-        filled = make_table(read(made), ASKED._replace(missing="mean"))
+        filled = make_table(read(made), ROLES._replace(missing="mean"))
         assert sum(len(rows.x) for rows in filled.parts.values()) == len(made["age"]) - 1
         assert "1 of 103 rows of the table have no size and are left out." in filled.note
 
     def test_a_category_that_training_never_saw(self):
-        schema = make_table(read(columns()), ASKED).schema
+        schema = make_table(read(columns()), ROLES).schema
         frame = read({"age": [1.0], "sex": ["girls"]})
         with pytest.raises(FewstepError, match=r"holds 'girls' in the column 'sex'.*Known: boy, girl"):
             schema.x(frame)
         assert (schema.x(frame, strict=False)[:, 1:] == 0).all()
 
     def test_an_outlier_does_not_rule(self):
-        schema = make_table(read(columns()), ASKED).schema
+        schema = make_table(read(columns()), ROLES).schema
         assert schema.x(read({"age": [1e9], "sex": ["boy"]})).max() == 5.0
 
     @pytest.mark.parametrize(
-        ("asked", "said"),
+        ("roles", "said"),
         [
-            (ASKED._replace(x=()), "No columns are given"),
-            (ASKED._replace(x=("age", "age")), "named twice"),
-            (ASKED._replace(x=("age", "size")), "'size' has two roles"),
-            (ASKED._replace(y="who"), "'who' has two roles"),
+            (ROLES._replace(x=()), "No columns are given"),
+            (ROLES._replace(x=("age", "age")), "named twice"),
+            (ROLES._replace(x=("age", "size")), "'size' has two roles"),
+            (ROLES._replace(y="who"), "'who' has two roles"),
         ],
     )
-    def test_roles(self, asked, said):
+    def test_roles(self, roles, said):
         with pytest.raises(FewstepError, match=said):
-            make_table(read(columns()), asked)
+            make_table(read(columns()), roles)
 
 
 class TestSampling:
-    rows = make_table(read(columns()), ASKED).parts["train"]
+    rows = make_table(read(columns()), ROLES).parts["train"]
 
     def test_support_and_query_share_no_row_and_no_task(self):
         tasks = table_tasks(self.rows, 4, 30)
@@ -266,7 +266,7 @@ class TestSampling:
         assert max(counts) - min(counts) < 0.15 * 3000
 
     def test_too_few_rows(self):
-        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be judged on; 't"):
+        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be evaluated on; 't"):
             table_tasks(self.rows, 40)
 
 
@@ -318,7 +318,7 @@ class TestSolvers:
 
 
 class TestJudging:
-    rows = make_table(read(columns()), ASKED).parts["test"]
+    rows = make_table(read(columns()), ROLES).parts["test"]
 
     def test_an_error_and_its_interval(self):
         y = np.zeros((4, 1, 3, 1))
@@ -357,7 +357,7 @@ class TestJudging:
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):
         monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
-        made = make_table(read(columns()), ASKED)
+        made = make_table(read(columns()), ROLES)
         found = compare(made, (3,), hidden=(8,), names=names)
         assert tuple(one.name for one in found) == names
         score = {one.name: one.score.mean for one in found}
@@ -366,7 +366,7 @@ class TestJudging:
 
 
 def test_a_model_answers_in_the_users_unit():
-    made = make_table(read(columns()), ASKED)
+    made = make_table(read(columns()), ROLES)
     model, _ = untrained(made, "mixed", 3)
     frame = read(columns()).only(np.arange(5))
     support = read_frame(model.problem, frame, "support")

@@ -158,12 +158,12 @@ def _without_intervals(model: Model, steps: int | None) -> str:
 def _csv(columns: Mapping[str, Sequence[Cell]], digits: int | None) -> str:
     """The columns as CSV; predictions with the digits that are worth showing."""
     ours = ("prediction", "low", "high", "probability")
-    shown = [
+    cells = [
         [round(value, digits) if digits is not None and name.startswith(ours) and isinstance(value, float) else value
          for value in column] for name, column in columns.items()
     ]  # fmt: skip
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([list(columns), *zip(*shown, strict=True)])
+    csv.writer(text, lineterminator="\n").writerows([list(columns), *zip(*cells, strict=True)])
     return text.getvalue()
 
 

@@ -21,9 +21,9 @@ def arguments(group: type, defaults: Values) -> type:
             text = str(field.metadata["help"])
             kind = Annotated[hints[field.name], tyro.conf.arg(help=text)]
             fields.append((field.name, kind, dataclasses.field(default=defaults.get(field.name, field.default))))
-    made = dataclasses.make_dataclass(group.__name__, fields, frozen=True)
-    made.__doc__ = ""
-    return made
+    command = dataclasses.make_dataclass(group.__name__, fields, frozen=True)
+    command.__doc__ = ""
+    return command
 
 
 def given_in(words: Sequence[str], names: Sequence[str]) -> set[str]:

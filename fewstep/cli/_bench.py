@@ -13,7 +13,7 @@ _PEERS = Path(".venv-bench/bin/python")
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure meta-steps a second, memory and latency here, beside other libraries where they are installed.
+    """Measure meta-steps per second, memory and latency here, beside other libraries where they are installed.
 
     `make bench` sets the others up in an environment of their own. Keep the machine quiet while it runs.
 

@@ -50,12 +50,12 @@ class Data:
 
     def _list(self) -> int:
         rows = []
-        for known in self._sources:
-            found = data.find(known.name)
-            size = sum(file.megabytes for file in known.files)
+        for source in self._sources:
+            place = data.find(source.name)
+            size = sum(file.megabytes for file in source.files)
             rows.append({
-                "name": known.name, "tasks": list(known.used_by), "what": known.what, "megabytes": size or None,
-                "license": known.license, "here": None if found is None else str(found),
+                "name": source.name, "tasks": list(source.used_by), "what": source.what, "megabytes": size or None,
+                "license": source.license, "here": None if place is None else str(place),
             })  # fmt: skip
         if self.json:
             _show.as_json({"sets": rows})
@@ -80,12 +80,12 @@ class Data:
         return 0
 
     def _check(self) -> int:
-        told = [(known.name, *found) for known in self._sources for found in _checked(known.name)]
-        damaged = any(state.startswith("damaged") for _, _, state in told)
+        files = [(source.name, *file) for source in self._sources for file in _checked(source.name)]
+        damaged = any(state.startswith("damaged") for _, _, state in files)
         if self.json:
-            _show.as_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in told]})
+            _show.as_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in files]})
         else:
-            _show.table(["set", "file", "state"], [list(row) for row in told])
+            _show.table(["set", "file", "state"], [list(row) for row in files])
         if damaged:
             print("fewstep: A file is damaged. Remove it, and get it again: fewstep data get NAME", file=sys.stderr)
         return 2 if damaged else 0
@@ -100,10 +100,10 @@ class Data:
 
 
 def _checked(name: str) -> list[tuple[str, str]]:
-    """What `check` tells; files in another form than that of the home are read instead, where they have a split."""
+    """What `check` reports; files in another form than that of the home are read instead, where they have a split."""
     place = data.find(name)
-    if found := data.check(name):
-        return found
+    if files := data.check(name):
+        return files
     tasks = data.SOURCES[name].used_by[0]
     try:
         counts = [len(data.load(tasks, part, size=32).names) for part in ("train", "validation", "test")]

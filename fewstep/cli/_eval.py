@@ -122,8 +122,8 @@ def eval_command(words: Sequence[str]) -> type:
     if experiment is None or not names:
         return Eval
     group = arguments(type(experiment.groups[0]), experiment.settings())
-    kept = [field for field in dataclasses.fields(group) if field.name in names]
-    changes = dataclasses.make_dataclass("Changes", [(f.name, f.type, f) for f in kept], frozen=True)
+    fields = [field for field in dataclasses.fields(group) if field.name in names]
+    changes = dataclasses.make_dataclass("Changes", [(f.name, f.type, f) for f in fields], frozen=True)
 
     def call(self: Any) -> int:
         given = given_in(words, names)

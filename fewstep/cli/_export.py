@@ -48,9 +48,9 @@ class Export:
             _show.say(note)
         out = self.out or Path(f"{str(self.run).rstrip('/')}-export")
         rows = scores({"": model}, n_tasks=200)[""] if self.score else []
-        made = export_model(model, out, self.format, rows, support=self.support)
+        paths = export_model(model, out, self.format, rows, support=self.support)
         if self.json:
-            _show.as_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in made]})
+            _show.as_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in paths]})
         else:
-            _show.say(f"Wrote {', '.join(path.name for path in made)} to {out}.")
+            _show.say(f"Wrote {', '.join(path.name for path in paths)} to {out}.")
         return 0

@@ -102,7 +102,7 @@ def _start(command: Sequence[str], devices: int | None, logs: Sequence[Path]) ->
 
 def _environment(address: str, count: int, number: int, devices: int | None) -> dict[str, str]:
     each = devices or 1
-    told = {
+    variables = {
         cluster.COORDINATOR: address,
         cluster.PROCESSES: str(count),
         cluster.PROCESS: str(number),
@@ -110,7 +110,7 @@ def _environment(address: str, count: int, number: int, devices: int | None) -> 
         "JAX_COORDINATOR_BIND_ADDRESS": address,  # nobody on other machines is to reach it
         "JAX_LOCAL_DEVICE_IDS": ",".join(str(number * each + device) for device in range(each)),
     }
-    return told | ({DEVICES: str(devices)} if devices else {})
+    return variables | ({DEVICES: str(devices)} if devices else {})
 
 
 def with_separator(args: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ from fewstep.experiments import flag, option_names
 from fewstep.files import writing
 
 _ABOUT = (
-    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
+    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` prints the version."
 )
 _PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
 _SHELLS = ("bash", "zsh", "fish")
@@ -90,43 +90,43 @@ def _check_names(commands: Mapping[str, type], words: Sequence[str]) -> None:
     name, *rest = words
     if name not in commands:
         raise unknown("command", name, commands)
-    known = {"-h", "--help", *_options(commands[name])}
+    names = {"-h", "--help", *_options(commands[name])}
     for word in rest[: rest.index("--")] if "--" in rest else rest:
-        given = word.partition("=")[0].replace("_", "-")
-        if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
-            if given.startswith("--") and given[2:].replace("-", "_") in option_names():
+        option = word.partition("=")[0].replace("_", "-")
+        if re.match("--?[a-zA-Z]", option) and option not in names and not _is_number(word):
+            if option.startswith("--") and option[2:].replace("-", "_") in option_names():
                 what = _without_options(words)
                 raise FewstepError(
-                    f"{given} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
+                    f"{option} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
                     f"fewstep {what} --help"
                 )
-            near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
+            near = difflib.get_close_matches(option.lstrip("-"), [one.lstrip("-") for one in names], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
-            raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")
+            raise FewstepError(f"fewstep {name} has no option {option}.{hint} All are listed by: fewstep {name} --help")
 
 
 def _without_options(words: Sequence[str]) -> str:
     """A command without its options, other than those that decide which apply."""
-    kept = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    parts = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     for number, word in enumerate(words):
         if word.partition("=")[0] in ("--network", "--outer"):
-            kept += words[number : number + (1 if "=" in word else 2)]
-    return " ".join(kept)
+            parts += words[number : number + (1 if "=" in word else 2)]
+    return " ".join(parts)
 
 
 def _options(command: type) -> list[str]:
     """The options of a command as they are written: tyro makes them of the fields' names."""
     hints = get_type_hints(command, include_extras=True)
-    made: list[str] = []
+    options: list[str] = []
     for field in dataclasses.fields(command):
         kind, *marks = (
             get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
         )
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            made += _options(kind)
+            options += _options(kind)
         elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
-            made += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
-    return made
+            options += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
+    return options
 
 
 def _is_number(word: str) -> bool:

@@ -18,7 +18,7 @@ from fewstep.runs import Run, checkpoint_steps, create_run, open_run, train_run
 METHODS = ("maml", "tnet", "mtnet")
 STEPS, QUICK = 4000, 400
 _CHARACTERS = "omniglot-mtnet-5way"
-_MOST = 8  # runs that are served: more than these cannot be told apart in one plot, and each takes a while to load
+_MAX_RUNS = 8  # runs that are served: more cannot be distinguished in one plot, and each takes a while to load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,20 +58,20 @@ class Play:
             _show.say("Stopped. Run the same command to go on.")
             return 130
         served = [run.path for run in _runs_in(self.runs) if checkpoint_steps(run.checkpoints)]
-        if len(served) > _MOST:
-            served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MOST:]
-            _show.say(f"{self.runs} holds more than {_MOST} runs; the newest {_MOST} are loaded.")
+        if len(served) > _MAX_RUNS:
+            served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MAX_RUNS:]
+            _show.say(f"{self.runs} holds more than {_MAX_RUNS} runs; the newest {_MAX_RUNS} are loaded.")
         code = run_server([*served, *(name for name in pretrained() if name == _CHARACTERS)], self)
         _show.say("Stopped.")
         return code
 
     def _train(self) -> bool:
         """Trains the default models as far as they are not; leaves a folder of other runs alone. False if stopped."""
-        found = {run.path.name: run.experiment for run in _runs_in(self.runs)}
-        if not all(name in METHODS and made == _default(name, made.steps) for name, made in found.items()):
+        runs = {run.path.name: run.experiment for run in _runs_in(self.runs)}
+        if not all(name in METHODS and run == _default(name, run.steps) for name, run in runs.items()):
             return True
         for method in METHODS:
-            before = found[method].steps if method in found else 0
+            before = runs[method].steps if method in runs else 0
             run = create_run(self.runs / method, _default(method, max(before, QUICK if self.quick else STEPS)))
             with show_progress(f"{method:5} on sinusoid") as progress:
                 if train_run(run, progress).interrupted:
@@ -85,13 +85,13 @@ def _default(method: str, steps: int) -> Experiment:
 
 
 def _runs_in(folder: Path) -> list[Run]:
-    found = []
+    runs = []
     for path in sorted(folder.glob("*/config.json")):
         try:
-            found.append(open_run(path.parent))
+            runs.append(open_run(path.parent))
         except FewstepError as error:
             _show.say(f"Passed over: {error}")
-    return found
+    return runs
 
 
 def _server() -> Callable[[Sequence[Path | str], Play], int]:

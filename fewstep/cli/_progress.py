@@ -130,7 +130,7 @@ class _Grid:
         return sum(self.work[:number]) + self.work[number] * step / max(1, self.cells[number].plan.length)
 
     def begin(self, number: int, first: int) -> None:
-        """Cells that were found finished, and steps of an earlier process, are no work of this one."""
+        """Cells that were found finished, and steps of an earlier process, are not work of this one."""
         before = self._done(number, first)
         self.found += before - self.reached
         self.reached = before
@@ -146,7 +146,7 @@ class _Grid:
 
     @property
     def left(self) -> str:
-        """The time left; not told before a fiftieth of a cell is done, while compiling is nearly all there was."""
+        """The time left; not shown before a fiftieth of a cell is done, while compiling is nearly all there was."""
         own = self.reached - self.found
         if own < min(self.work) / 50:
             return "time unknown"
@@ -172,5 +172,5 @@ def _rate(meter: Meter, number: int) -> str:
 
 
 def _mean(row: Row) -> float:
-    whole = [loss for loss in row.loss if math.isfinite(loss)]
-    return sum(whole) / len(whole) if whole else math.nan
+    losses = [loss for loss in row.loss if math.isfinite(loss)]
+    return sum(losses) / len(losses) if losses else math.nan

@@ -140,9 +140,9 @@ def _command_of(name: str) -> type[Reproduce]:
         empty = False if kind is bool else () if isinstance(default, tuple) else None
         fields.append((field.name, Annotated[kind if empty is not None else kind | None, _help(text)], empty))
     fields += [(place, Annotated[Path | None, _help(_PLACES[place])], None) for place in study.places]
-    made = dataclasses.make_dataclass("Reproduce", fields, bases=(Reproduce,), frozen=True, namespace={"study": study})
-    made.__doc__ = f"{study.texts.title}.\n\n{study.texts.protocol}"
-    return made
+    own = dataclasses.make_dataclass("Reproduce", fields, bases=(Reproduce,), frozen=True, namespace={"study": study})
+    own.__doc__ = f"{study.texts.title}.\n\n{study.texts.protocol}"
+    return own
 
 
 def _help(text: str) -> Any:

@@ -44,17 +44,17 @@ def say(message: str) -> None:
 def flags(message: str) -> str:
     """A message of the library with its arguments as the command line spells them: `inner_lr=0.1` as --inner-lr 0.1."""
 
-    def spelled(found: re.Match[str]) -> str:
-        name, value = found.groups()
+    def spelled(match: re.Match[str]) -> str:
+        name, value = match.groups()
         if name not in NAMES:
-            return found.group()
+            return match.group()
         return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
 
     return _ARGUMENT.sub(spelled, message).replace("`fewstep.data.look_in(FOLDER)`", "--data-dir FOLDER")
 
 
 def watch_data(folder: Path | None) -> None:
-    """Looks for data in a folder, and tells of work on them that takes longer than a moment."""
+    """Looks for data in a folder, and reports work on them that takes longer than a moment."""
     data.look_in(folder)
     last, begun = [time.monotonic()], dict[str, tuple[float, float]]()
 
@@ -64,9 +64,9 @@ def watch_data(folder: Path | None) -> None:
         if now - last[0] > _SECONDS and now > first:
             last[0] = now
             rate = (done - before) / (now - first)
-            left = f", {time_left((total - done) / rate)}" if rate and total else ""
+            rest = f", {time_left((total - done) / rate)}" if rate and total else ""
             share = f" of {_amount(total)}" if total else ""
-            say(f"{what}: {_amount(done)}{share} {unit}, {_amount(rate)} {unit}/s{left}")
+            say(f"{what}: {_amount(done)}{share} {unit}, {_amount(rate)} {unit}/s{rest}")
 
     data.on_progress(progress, say)
 
@@ -82,15 +82,15 @@ def as_json(result: object) -> None:
 
 def table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
     """A result for people."""
-    made = Table(*head, box=None, pad_edge=False, header_style="bold")
+    grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        made.add_row(*(str(cell) for cell in row))
+        grid.add_row(*(str(cell) for cell in row))
     console = Console(highlight=False)
     if not console.is_terminal:  # for another program, or a file: no cell is cut or broken
         console = Console(highlight=False, width=_WIDE)
     elif console.is_dumb_terminal:  # whose width rich does not ask for
         console = Console(highlight=False, width=shutil.get_terminal_size().columns)
-    console.print(made)
+    console.print(grid)
 
 
 def _number(value: float | None) -> str:

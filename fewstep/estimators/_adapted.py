@@ -32,9 +32,9 @@ class _Learned(BaseEstimator, ABC):
     def fit(self: _Own, X: TableLike, y: TableLike) -> _Own:
         """Learns the task of these rows, and forgets any other."""
         schema, frame = self._columns, self._frame(X)
-        whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
-        x, distance = _input.rows_of(schema, whole, schema.y(whole))
-        return self.of_rows(x, schema.y(whole), float(distance.max()))
+        table = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
+        x, distance = _input.rows_of(schema, table, schema.y(table))
+        return self.of_rows(x, schema.y(table), float(distance.max()))
 
     def save(self, path: Path | str) -> Path:
         """Writes the model and the task it has learned into one file, without pickle; `fewstep.estimators.load` reads

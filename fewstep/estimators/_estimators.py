@@ -75,7 +75,7 @@ class FewShotEstimator(BaseEstimator, ABC):
     def fit(self, X: TableLike, y: TableLike, tasks: TableLike = None) -> "FewShotEstimator":
         """Learns from many tasks how to learn one.
 
-        **Arguments:** `X` a frame or an array, one row an example; `y` its target; `tasks` the name of the task that
+        **Arguments:** `X` a frame or an array, one row per example; `y` its target; `tasks` the name of the task that
         each row belongs to. Some tasks are held out, to stop by and to calibrate the intervals on. Without `tasks` all
         rows are one task, and a warning says so.
         """
@@ -86,19 +86,19 @@ class FewShotEstimator(BaseEstimator, ABC):
         rows = _input.parts_of(names, seed, self.validation)
         treated = self._treated(frame, target, rows["train"])
         treated.check_tasks(names)
-        whole = treated.frame.only(treated.kept)
+        usable = treated.frame.only(treated.kept)
         rows = {part: np.flatnonzero(np.isin(treated.kept, some)) for part, some in rows.items()}
-        schema = self._schema(whole, rows["train"])
-        parts = encode(schema, whole, names[treated.kept], rows)
+        schema = self._schema(usable, rows["train"])
+        parts = encode(schema, usable, names[treated.kept], rows)
         experiment = self._experiment(schema, _input.shots_of(self.shots, parts), seed)
         table = Table(schema, {}, parts)
         self.model_, self.history_, self.coverage_ = fit_table(experiment, table, self.network, self._watch)
         self.n_tasks_ = len(set(names.tolist()))
         self.n_iter_ = self.model_.step
-        held = parts["validation"].names if self.model_.calibration is not None else ()
-        self.held_out_tasks_ = _input.as_given(tasks, names, held)
-        known = parts["train"] if self.n_tasks_ == 1 else None
-        self._known = None if known is None else (known.x, known.y)
+        held_out = parts["validation"].names if self.model_.calibration is not None else ()
+        self.held_out_tasks_ = _input.as_given(tasks, names, held_out)
+        only = parts["train"] if self.n_tasks_ == 1 else None
+        self._only_task = None if only is None else (only.x, only.y)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class FewShotEstimator(BaseEstimator, ABC):
 
     def _start(self) -> Adaptation:
         check_is_fitted(self)
-        if self._known is not None:
-            return adapt(self.model_, self._known)
+        if self._only_task is not None:
+            return adapt(self.model_, self._only_task)
         inputs, outputs = self._columns.widths
         y = np.zeros(0, np.int32) if self._columns.classes else np.zeros((0, outputs), np.float32)
         return adapt(self.model_, (np.zeros((0, inputs), np.float32), y))
@@ -145,19 +145,19 @@ class FewShotEstimator(BaseEstimator, ABC):
         if self.missing not in ("refuse", "mean"):
             raise FewstepError(f"missing is {self.missing!r}. Known: mean, refuse.")
         y = _input.target_name(frame.columns)
-        made = treat(
+        treated = treat(
             frame._replace(columns=frame.columns | {y: target}), training, x=tuple(frame.columns),
             y=y if is_regressor(self) else None, outliers=check_outliers(self.outliers),
             missing=self.missing,  # type: ignore[arg-type]
         )  # fmt: skip
-        if made.note:
-            warnings.warn(made.note, UserWarning, stacklevel=3)
-        return made
+        if treated.note:
+            warnings.warn(treated.note, UserWarning, stacklevel=3)
+        return treated
 
-    def _schema(self, whole: Frame, training: np.ndarray) -> Schema:
-        *names, y = whole.columns
-        features = tuple(Column.learn(name, read_cells(whole, name), training) for name in names)
-        return Schema(None, features, self._target(y, whole, training), self.missing)  # type: ignore[arg-type]
+    def _schema(self, table: Frame, training: np.ndarray) -> Schema:
+        *names, y = table.columns
+        features = tuple(Column.learn(name, read_cells(table, name), training) for name in names)
+        return Schema(None, features, self._target(y, table, training), self.missing)  # type: ignore[arg-type]
 
     def _experiment(self, schema: Schema, shots: int, seed: int) -> Experiment:
         """The experiment that `fewstep train` would make of the same table."""
@@ -177,7 +177,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         """The target's cells."""
 
     @abstractmethod
-    def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
+    def _target(self, name: str, table: Frame, training: np.ndarray) -> Column:
         """The target's column."""
 
     @abstractmethod
@@ -214,23 +214,23 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
         return AdaptedRegressor(self).fit(X, y)
 
     def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
-        """R². With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what few-shot
-        learning is for; without, before any row of a task is known."""
+        """R². With `tasks`, each is learned from `shots` of its rows and evaluated on its others, which is what
+        few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotRegressor, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
     def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
 
-    def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
-        return Column.learn(name, Cells("number", whole.columns[name]), training)
+    def _target(self, name: str, table: Frame, training: np.ndarray) -> Column:
+        return Column.learn(name, Cells("number", table.columns[name]), training)
 
     def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:
         return self._columns.target.decode(self._mean(adapted, X)[:, 0])
 
 
 class FewShotClassifier(ClassifierMixin, FewShotEstimator):
-    """Learns how to tell classes apart from a few rows. The arguments are those of `FewShotRegressor`.
+    """Learns how to distinguish classes from a few rows. The arguments are those of `FewShotRegressor`.
 
     Example::
 
@@ -244,8 +244,8 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         return AdaptedClassifier(self).fit(X, y)
 
     def score(self, X: TableLike, y: TableLike, sample_weight: TableLike = None, tasks: TableLike = None) -> float:
-        """The accuracy. With `tasks`, each is learned from `shots` of its rows and judged on its others, which is what
-        few-shot learning is for; without, before any row of a task is known."""
+        """The accuracy. With `tasks`, each is learned from `shots` of its rows and evaluated on its others, which is
+        what few-shot learning is for; without, before any row of a task is known."""
         plain = lambda: super(FewShotClassifier, self).score(X, y, sample_weight)
         return plain() if tasks is None else _input.score_by_task(self, X, y, sample_weight, tasks)
 
@@ -259,13 +259,13 @@ class FewShotClassifier(ClassifierMixin, FewShotEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise FewstepError(f"y has only one class, {self.classes_[0]!r}: there is nothing to tell apart.")
+            raise FewstepError(f"y has only one class, {self.classes_[0]!r}: there is nothing to distinguish.")
         return self._codes(y)
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         return np.asarray([str(n) for n in np.searchsorted(self.classes_, y)], object)
 
-    def _target(self, name: str, whole: Frame, training: np.ndarray) -> Column:
+    def _target(self, name: str, table: Frame, training: np.ndarray) -> Column:
         return Column(name, "category", categories=tuple(map(str, range(len(self.classes_)))))
 
     def _decode(self, adapted: Adaptation, X: TableLike) -> np.ndarray:

@@ -32,8 +32,8 @@ def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read(X)._replace(name="X")
     empty: TableLike = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
-    least = 2 if reset else 1
-    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=least, ensure_all_finite=empty)
+    fewest = 2 if reset else 1
+    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=fewest, ensure_all_finite=empty)
     return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
 
 
@@ -67,12 +67,12 @@ def labels_of(y: TableLike, rows: int) -> np.ndarray:
 
 def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
-    tasks had; a warning tells of those that lie far."""
+    tasks had; a warning reports those that lie far."""
     x = schema.unbounded(frame)
-    found = outside(schema, frame, x, y)
-    for note in found.notes:
+    far = outside(schema, frame, x, y)
+    for note in far.notes:
         warnings.warn(note, UserWarning, stacklevel=4)
-    return clamped(x), found.distance
+    return clamped(x), far.distance
 
 
 def tasks_of(tasks: TableLike, rows: int) -> np.ndarray:
@@ -100,11 +100,11 @@ def as_given(tasks: TableLike, names: np.ndarray, some: Iterable[str]) -> tuple[
 
 
 def _each(tasks: TableLike) -> np.ndarray:
-    """One entry a row, whatever it is; tuples stay tuples."""
+    """One entry per row, whatever it is; tuples stay tuples."""
     cells = tasks.tolist() if hasattr(tasks, "tolist") else list(tasks)
-    made = np.empty(len(cells), object)
-    made[:] = cells
-    return made
+    entries = np.empty(len(cells), object)
+    entries[:] = cells
+    return entries
 
 
 def score_by_task(model: Any, X: TableLike, y: TableLike, sample_weight: TableLike, tasks: TableLike) -> float:
@@ -114,15 +114,15 @@ def score_by_task(model: Any, X: TableLike, y: TableLike, sample_weight: TableLi
     names, y = tasks_of(tasks, len(y)), np.asarray(y)
     rng, rows = np.random.default_rng(0), np.arange(len(y))
     take = (lambda some: X.iloc[some]) if hasattr(X, "iloc") else (lambda some: X[some])
-    shots, told, true = model.model_.experiment.shots, [], []
+    shots, predictions, true = model.model_.experiment.shots, [], []
     for name in dict.fromkeys(names.tolist()):
         own = rng.permutation(rows[names == name])
         if len(own) <= shots:
             raise FewstepError(f"The task {name!r} has {len(own)} rows, and it takes more than {shots} (shots).")
-        told.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
+        predictions.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
         true.append(y[own[shots:]])
-    judge = accuracy_score if hasattr(model, "classes_") else r2_score
-    return float(judge(np.concatenate(true), np.concatenate(told)))
+    score = accuracy_score if hasattr(model, "classes_") else r2_score
+    return float(score(np.concatenate(true), np.concatenate(predictions)))
 
 
 def seed_of(random_state: TableLike) -> int:
@@ -138,36 +138,36 @@ def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[object])
         raise FewstepError("tasks has empty entries. Give every row the name of its task.")
     tasks, everything = sorted(set(names.tolist())), np.arange(len(names))
     if not isinstance(validation, float | int):
-        held = {str(name) for name in validation}
-        if not held or not held < set(tasks):
-            raise FewstepError(f"validation names {len(held)} tasks. Give some of those in `tasks`, but not all.")
+        held_out = {str(name) for name in validation}
+        if not held_out or not held_out < set(tasks):
+            raise FewstepError(f"validation names {len(held_out)} tasks. Give some of those in `tasks`, but not all.")
     elif not 0 < validation < 0.5:
         raise FewstepError(f"validation is {validation}. It must be above 0 and below 0.5, such as 0.15.")
     elif len(tasks) < 3:
         return {"train": everything, "validation": everything}
     else:
         count = min(max(1, round(validation * len(tasks))), len(tasks) - 2)
-        held = {tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))[:count]}
-    inside = np.asarray([name in held for name in names.tolist()], bool)
+        held_out = {tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))[:count]}
+    inside = np.asarray([name in held_out for name in names.tolist()], bool)
     return {"train": everything[~inside], "validation": everything[inside]}
 
 
-def shots_of(asked: int, parts: dict[str, Rows]) -> int:
-    """The rows a task is learned from, at most as many as leave one to be judged on in the smallest task."""
+def shots_of(shots: int, parts: dict[str, Rows]) -> int:
+    """The rows a task is learned from, at most as many as leave one to be evaluated on in the smallest task."""
     smallest = min(int(rows.counts.min()) for rows in parts.values())
     if smallest < 2:
         raise FewstepError(
-            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be judged on. "
-            "Leave such tasks out."
+            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be evaluated "
+            "on. Leave such tasks out."
         )
     names = {name for rows in parts.values() for name in rows.names}
     if len(names) == 1:
-        return min(asked, smallest // 2)
-    few = [name for rows in parts.values() for name, n in zip(rows.names, rows.counts, strict=True) if n <= asked]
+        return min(shots, smallest // 2)
+    few = [name for rows in parts.values() for name, n in zip(rows.names, rows.counts, strict=True) if n <= shots]
     if few:
         raise FewstepError(
-            f"{len(set(few))} of {len(names)} tasks have fewer than {asked + 1} rows, {asked} to learn from (shots) "
-            f"and one to be judged on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, or "
-            "leave these tasks out."
+            f"{len(set(few))} of {len(names)} tasks have fewer than {shots + 1} rows, {shots} to learn from (shots) "
+            f"and one to be evaluated on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, "
+            "or leave these tasks out."
         )
-    return asked
+    return shots

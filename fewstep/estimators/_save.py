@@ -38,8 +38,8 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
     if not isinstance(about["parameters"]["validation"], float):
         about["parameters"]["validation"] = _plain(tuple(about["parameters"]["validation"]))
     arrays: dict[str, np.ndarray] = {}
-    if estimator._known is not None:
-        arrays |= {"known_x": estimator._known[0], "known_y": estimator._known[1]}
+    if estimator._only_task is not None:
+        arrays |= {"known_x": estimator._only_task[0], "known_y": estimator._only_task[1]}
     if learned is not None:
         arrays |= {"task_x": learned._rows[0], "task_y": learned._rows[1]}
     return save_model(path, estimator.model_, kind=_KIND, about=about, arrays=arrays)
@@ -56,7 +56,7 @@ def load(path: Path | str) -> Any:
     parameters = about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}
     estimator = getattr(_estimators, about["class"])(**parameters)
     estimator.model_ = model
-    estimator._known = (arrays["known_x"], arrays["known_y"]) if "known_x" in arrays else None
+    estimator._only_task = (arrays["known_x"], arrays["known_y"]) if "known_x" in arrays else None
     estimator.history_ = [(int(step), float(score)) for step, score in about["history"]]
     for name in _FACTS:
         setattr(estimator, name, tuple(about[name]) if isinstance(about[name], list) else about[name])

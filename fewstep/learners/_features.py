@@ -21,7 +21,7 @@ def by_features(
     """The learner that keeps something of the support's features and compares the query's features with it.
 
     **Arguments:** `init(key)` makes meta-parameters beside the network's `weights`; `keep(meta, features, support)`
-    what a task leaves behind; `compare(meta, kept, features)` the logits of a query.
+    what a task leaves behind; `compare(meta, memory, features)` the logits of a query.
     """
 
     def begin(key: Key[Array, ""]) -> Meta:
@@ -46,7 +46,7 @@ def by_features(
 
 
 def labeled(support: Batch, ways: int) -> Float[Array, "rows ways"]:
-    """One row a support example: its weight in the column of its label."""
+    """One row per support example: its weight in the column of its label."""
     return jax.nn.one_hot(support.y, ways) * support.weight[:, None]
 
 

@@ -38,9 +38,9 @@ def neighbor(classifier: Network, features: Network, ways: int) -> Learner:
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         return {"features": unit(features), "labels": labeled(support, ways)}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
-        near = unit(features) @ kept["features"].T
-        own = kept["labels"].T[None] > 0
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        near = unit(features) @ memory["features"].T
+        own = memory["labels"].T[None] > 0
         return jnp.max(jnp.where(own, near[:, None], _ABSENT), axis=-1)
 
     inner = by_features(features, losses.cross_entropy, nothing, keep, compare)

@@ -1,7 +1,7 @@
 """Which layout is fastest on this machine: measured once for the sizes of an experiment, and kept in fewstep's cache.
 
 Host devices can only be made before JAX starts, so that each layout is tried in a process of its own:
-`python -m fewstep.machine.autotune` reads an experiment from stdin and prints the steps a second.
+`python -m fewstep.machine.autotune` reads an experiment from stdin and prints the steps per second.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ def fastest(experiment: Experiment, say: Callable[[str], None]) -> Layout:
     chosen = experiment.devices > 0 or experiment.chunk > 0
     if chosen or plain.chunk is None or experiment.steps < LONG:
         return plain
-    held = cache() / "layouts.json"
-    known = read_json(held) or {}
-    if _key(experiment) not in known:
+    file = cache() / "layouts.json"
+    measurements = read_json(file) or {}
+    if _key(experiment) not in measurements:
         say("Trying how to spread tasks over this machine: once for such a network, about a minute.")
         rates = {f"{p.devices} {p.chunk or 0}": _rate(experiment, p) for p in candidates(experiment, plain)}
-        known[_key(experiment)] = rates
-        write_json(held, known)
-    tried = {name: float(rate) for name, rate in known[_key(experiment)].items() if rate}
+        measurements[_key(experiment)] = rates
+        write_json(file, measurements)
+    tried = {name: float(rate) for name, rate in measurements[_key(experiment)].items() if rate}
     if not tried:
         return plain
     devices, chunk = map(int, max(tried, key=tried.__getitem__).split())
@@ -52,8 +52,8 @@ def fastest(experiment: Experiment, say: Callable[[str], None]) -> Layout:
 
 
 def candidates(experiment: Experiment, plain: Layout) -> list[Layout]:
-    """Every core with a few tasks at once, and one device; with all tasks at once only of what is no image, which would
-    take memory without bounds."""
+    """Every core with a few tasks at once, and one device; with all tasks at once only of what is not an image, which
+    would take memory without bounds."""
     share = -(-experiment.meta_batch // plain.devices)
     spread = [Layout(plain.devices, chunk) for chunk in _CHUNKS if chunk <= share]
     alone = [Layout(1, 1)] if plain.devices > 1 else []
@@ -66,7 +66,7 @@ def _key(experiment: Experiment) -> str:
 
 
 def _rate(experiment: Experiment, places: Layout) -> float | None:
-    """Steps a second with a layout, in a process of its own; nothing if that fails."""
+    """Steps per second with a layout, in a process of its own; nothing if that fails."""
     share = places.chunk or experiment.meta_batch
     text = experiment.replace(devices=places.devices, chunk=share).to_json()
     command = [sys.executable, "-m", "fewstep.machine.autotune"]

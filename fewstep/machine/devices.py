@@ -27,6 +27,6 @@ def usable_cores() -> set[int]:
 
 def on_cpu() -> bool:
     """Whether the devices are host devices, without starting JAX."""
-    asked = jax.config.jax_platforms  # type: ignore[attr-defined]
+    platforms = jax.config.jax_platforms  # type: ignore[attr-defined]
     accelerators = bool(entry_points(group="jax_plugins")) or find_spec("libtpu") is not None
-    return asked.startswith("cpu") if asked else not accelerators
+    return platforms.startswith("cpu") if platforms else not accelerators

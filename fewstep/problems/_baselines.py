@@ -1,7 +1,7 @@
 """Strong and simple models to compare with: pooled, shifted, fine-tuned, from scratch, mixed effects, a learned prior.
 
-Each is a `Learner`, judged on the same draws as ours. What they leave open (a penalty, a step size, a number of steps)
-is chosen on the validation tasks.
+Each is a `Learner`, evaluated on the same draws as ours. What they leave open (a penalty, a step size, a number of
+steps) is chosen on the validation tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,22 +61,22 @@ def compare(
     say: Callable[[str], None] = lambda message: None,
     names: Sequence[str] = BASELINES,
 ) -> list[Compared]:
-    """Fits every baseline to the training tasks of a table, and judges it on its test tasks."""
+    """Fits every baseline to the training tasks of a table, and evaluates it on its test tasks."""
     classes = bool(of.schema.classes)
     names = [name for name in names if not classes or name in OF_CLASSES]
-    made = []
+    rows = []
     fitted, within = _Fitted(of, hidden, seed, max(shots)), max(shots)
     for name in names:
         say(f"Baseline: {name}.")
         for number in shots:
             baseline = fitted.get(name, number)
-            answers = judge(of, baseline, of.parts["test"], number, within, seed)
+            answers = answer(of, baseline, of.parts["test"], number, within, seed)
             (score,) = score_answers(answers.mean, answers, scale=of.schema.target.scale, classes=classes)
-            made.append(Compared(name, number, score, answers))
-    return made
+            rows.append(Compared(name, number, score, answers))
+    return rows
 
 
-def judge(
+def answer(
     of: Table, baseline: Baseline, rows: Rows, shots: int, within: int, seed: int, steps: tuple[int, ...] | None = None
 ) -> Answers:
     """The answers of a baseline on the same draws as those of a run, after its number of steps or several."""
@@ -92,7 +92,7 @@ class _Fitted:
     def __init__(self, of: Table, hidden: tuple[int, ...], seed: int, within: int):
         self.of, self.hidden, self.seed, self.within = of, hidden, seed, within
         self.inputs, self.outputs = of.schema.widths
-        self._known: dict[str, Meta] = {}
+        self._metas: dict[str, Meta] = {}
         loss = losses.cross_entropy if of.schema.classes else losses.squared_error
         net = self._network()
         self.pooled = gradient_learner(net, rules.maml(0.0), loss, steps=0)
@@ -100,8 +100,8 @@ class _Fitted:
         self.tuned = gradient_learner(net, rules.meta_sgd(1.0), loss, steps=0)
         self.shifted, self.alone = shifted(net), alone()
         self.mixed, self.prior = learners.mixed(self.inputs), learners.gaussian(net, self.inputs)
-        known = learners.nothing_but_x(self.inputs)
-        self.scratch = learners.ridge(known, self.inputs, self.outputs, classes=bool(of.schema.classes))
+        features = learners.nothing_but_x(self.inputs)
+        self.scratch = learners.ridge(features, self.inputs, self.outputs, classes=bool(of.schema.classes))
 
     def get(self, name: str, shots: int) -> Baseline:
         """One baseline, its choices made for so many shots."""
@@ -119,16 +119,16 @@ class _Fitted:
         return mlp(self.inputs, self.outputs, hidden=self.hidden, std=None)
 
     def _trained(self, name: str, learner: Learner, rate: float = 1e-3) -> Meta:
-        if name not in self._known:
+        if name not in self._metas:
             rows = self.of.parts["train"]
             some = whole_tasks(rows, FITTING.rows)
             steps = optax.chain(
                 optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(rate, _TRAIN_STEPS))
             )
-            self._known[name] = train(
+            self._metas[name] = train(
                 learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimizer=steps, seed=self.seed
             ).meta
-        return self._known[name]
+        return self._metas[name]
 
     def _process(self, name: str, learner: Learner) -> Baseline:
         return Baseline(learner, self._trained(name, learner, rate=FITTING.rate))
@@ -148,13 +148,13 @@ class _Fitted:
         """The one that is best on the validation tasks, after the number of steps that is best for it."""
         rows, classes = self.of.parts["validation"], bool(self.of.schema.classes)
         within = min(self.within, int(rows.counts.min()) - 1)
-        shots, found = min(shots, within), []
+        shots, scores = min(shots, within), []
         for baseline in tried:
-            answers = judge(self.of, baseline, rows, shots, within, self.seed + 1, steps)
+            answers = answer(self.of, baseline, rows, shots, within, self.seed + 1, steps)
             for count, score in zip(steps, score_answers(answers.mean, answers, classes=classes), strict=True):
                 value = (-score.mean if classes else score.mean) if np.isfinite(score.mean) else np.inf
-                found.append((value, baseline._replace(steps=count)))
-        return min(found, key=lambda pair: pair[0])[1]
+                scores.append((value, baseline._replace(steps=count)))
+        return min(scores, key=lambda pair: pair[0])[1]
 
 
 def shifted(network: Network) -> Learner:
@@ -164,9 +164,9 @@ def shifted(network: Network) -> Learner:
     def adapt(
         meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: object
     ) -> Adapted:
-        left = support.y - plain.predict(meta, Adapted({}, ()), support.x, support.weight)
+        residual = support.y - plain.predict(meta, Adapted({}, ()), support.x, support.weight)
         total = jnp.maximum(support.weight.sum(), 1e-12)
-        once = Adapted({"shift": (support.weight[:, None] * left).sum(0) / total}, ())
+        once = Adapted({"shift": (support.weight[:, None] * residual).sum(0) / total}, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
     def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:

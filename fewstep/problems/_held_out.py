@@ -17,7 +17,7 @@ from fewstep.compute import light
 from fewstep.tables import Rows, draw_episode, row_arrays
 
 _CHUNK = 16
-_QUERIES = 1000  # rows of a task to be judged on, at most
+_QUERIES = 1000  # rows of a task to be evaluated on, at most
 
 
 class Answers(NamedTuple):
@@ -38,7 +38,7 @@ class Answers(NamedTuple):
 
 
 class TaskScore(NamedTuple):
-    """A score over tasks and its 95 % interval: the root of the mean squared error, or the accuracy."""
+    """A score over tasks and its 95% interval: the root of the mean squared error, or the accuracy."""
 
     mean: float
     interval95: float
@@ -67,8 +67,8 @@ def answer_tasks(
     """The answers of several seeds, each with so many samples of its masks, on every task of some rows.
 
     The rows to learn from depend on the seed, the task and the draw only: all learners get the same. They are the first
-    of `within` rows set apart, by default of just as many: with one number for several `shots`, these are judged on the
-    same rows, by one compiled program. Of more than `max_tasks` tasks the first are taken, of a task's rows a thousand.
+    of `within` rows set apart, by default of just as many: with one number for several `shots`, these are evaluated on
+    the same rows, by one compiled program. Of more than `max_tasks` tasks the first are taken, of a task's rows 1000.
     """
     data = {name: jnp.asarray(array) for name, array in row_arrays(rows).items()}
     apart = within or shots
@@ -99,11 +99,11 @@ def _compiled(
 
         def sample(number: jax.Array) -> jax.Array:
             adapted = learner.adapt(meta, jax.random.fold_in(key, number), support, steps)
-            made = jax.vmap(lambda a: learner.predict(meta, a, query.x, query.weight))(adapted)
-            return jax.nn.softmax(made) if classes else made
+            outputs = jax.vmap(lambda a: learner.predict(meta, a, query.x, query.weight))(adapted)
+            return jax.nn.softmax(outputs) if classes else outputs
 
-        made = jax.vmap(sample)(jnp.arange(samples))
-        return made.mean(0), jnp.square(made).mean(0), query
+        answers = jax.vmap(sample)(jnp.arange(samples))
+        return answers.mean(0), jnp.square(answers).mean(0), query
 
     size = min(_CHUNK, len(pairs))
     return jax.jit(
@@ -113,7 +113,7 @@ def _compiled(
 
 
 def half_width(values: np.ndarray) -> float:
-    """Half of the 95 % interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
+    """Half of the 95% interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
     from scipy.special import stdtrit
 
     count = len(values)

@@ -64,8 +64,8 @@ def _fitted(field: "dataclasses.Field[Value]", kind: object, value: Value) -> Va
     """A value as its option keeps it: lists from a file as tuples, and no number out of bounds."""
     value = _tuples(value)
     if get_origin(kind) is Literal and value not in get_args(kind):
-        known = ", ".join(map(str, get_args(kind)))
-        raise FewstepError(f"`{field.name}` is {value!r}. Known: {known}.")
+        choices = ", ".join(map(str, get_args(kind)))
+        raise FewstepError(f"`{field.name}` is {value!r}. Known: {choices}.")
     lowest: int | float = field.metadata.get("min", -math.inf)
     lowest = -math.inf if lowest is None else lowest
     numbers = [entry for entry in (value if isinstance(value, tuple) else (value,)) if isinstance(entry, int | float)]

@@ -55,10 +55,10 @@ def points_problem(tasks: Callable[..., Tasks], network: Options, details: Optio
     if classes:
         raise FewstepError(f"The tasks give whole numbers ({shape.y.dtype}) as y. Give y as floats, one row per point.")
     outputs = shape.y.shape[-1]
-    made = make_perceptron(network, x[-1], outputs)
+    usual = make_perceptron(network, x[-1], outputs)
     loss = find_loss(network.loss, outputs, classes=False)
     return Problem(
-        tasks, lambda outputs=None, norm=None: made if outputs is None else make_perceptron(network, x[-1], outputs),
+        tasks, lambda outputs=None, norm=None: usual if outputs is None else make_perceptron(network, x[-1], outputs),
         loss, losses.squared_error, "mse", losses.squared_error, x, outputs, details=details,
     )  # fmt: skip
 

@@ -43,11 +43,11 @@ def _problem(tasks: str, options: Options, network: Options) -> Problem:
     def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
             raise FewstepError(f"`ways` does not apply: {tasks} has no classes. Leave it out.")
-        made = called(f"{tasks}({shots}, {queries})", partial(factory, **own, **({"split": split} if splits else {})),
+        result = called(f"{tasks}({shots}, {queries})", partial(factory, **own, **({"split": split} if splits else {})),
                       shots, queries)  # fmt: skip
-        if not isinstance(made, Tasks):
-            raise FewstepError(f"{tasks} returns a {type(made).__name__}. Let it return fewstep.Tasks(data, sample).")
-        return made
+        if not isinstance(result, Tasks):
+            raise FewstepError(f"{tasks} returns a {type(result).__name__}. Let it return fewstep.Tasks(data, sample).")
+        return result
 
     return points_problem(make, network)
 

@@ -132,12 +132,12 @@ def _load(tasks: str, options: Options, split: str) -> data.ImageSet:
     )  # fmt: skip
     plain, size = options.shear == 0 and options.zoom == 1, options.image_size
     try:
-        whole = data.load(tasks, split, size=size if plain else data.info(tasks).own_size or size, **which)
+        images = data.load(tasks, split, size=size if plain else data.info(tasks).own_size or size, **which)
     except data.UnreadableImage as error:
         if not _is_folder(tasks):
             raise
         raise FewstepError(f"{error} To leave out every image that cannot be read: `skip_bad=True`") from None
-    return whole if plain else data.warp(whole, size, shear=options.shear, zoom=options.zoom)
+    return images if plain else data.warp(images, size, shear=options.shear, zoom=options.zoom)
 
 
 def _network(

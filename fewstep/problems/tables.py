@@ -22,8 +22,8 @@ from fewstep.problems._probability import class_scores
 from fewstep.problems._rows import ScoreRow
 from fewstep.problems._table_pictures import draw_held_out
 from fewstep.tables import (
-    Asked,
     Frame,
+    Roles,
     Rows,
     Schema,
     Table,
@@ -137,7 +137,7 @@ class _Frozen:
 @cache
 def _read(path: Path, stamp: tuple[int, int], frozen: _Frozen) -> Table:
     options = frozen.options
-    roles = Asked(
+    roles = Roles(
         options.task, options.x, options.y, options.classify or None, options.missing, options.categories,
         options.outliers,
     )  # fmt: skip

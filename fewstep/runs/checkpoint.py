@@ -44,7 +44,7 @@ def save(folder: Path, step: int, state: PyTree, texts: dict[str, str]) -> Path:
             for name, text in (texts | {_SHAPES: json.dumps(_shapes(state), indent=1)}).items():
                 (partial / name).write_text(text, encoding="utf-8", newline="")
             _finish(folder, partial, target)
-        distributed.agreed(True)
+        distributed.agree(True)
     except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
         if distributed.lost(error):
             raise
@@ -70,7 +70,7 @@ def _begin(folder: Path, partial: Path, state: PyTree) -> None:
             partial.mkdir()
         except OSError as error:
             problem = error.strerror or str(error)
-    if problem := distributed.agreed(problem):
+    if problem := distributed.agree(problem):
         raise OSError(problem)
 
 
@@ -148,13 +148,13 @@ def read_text(path: Path, name: str) -> str | None:
 def verify(path: Path) -> None:
     """Raises `Damaged`, naming the file, unless every file has the checksum it was written with."""
     try:
-        written = json.loads((path / _SUMS).read_text())
+        expected = json.loads((path / _SUMS).read_text())
     except (OSError, ValueError):
         raise Damaged(f"Checkpoint {path} is damaged: its list of checksums is missing or unreadable.") from None
-    found = dict(_sums(path))
-    for name in sorted(written.keys() | found.keys()):
-        if written.get(name) != found.get(name):
-            what = "is missing" if name not in found else "was added" if name not in written else "has changed"
+    sums = dict(_sums(path))
+    for name in sorted(expected.keys() | sums.keys()):
+        if expected.get(name) != sums.get(name):
+            what = "is missing" if name not in sums else "was added" if name not in expected else "has changed"
             raise Damaged(f"Checkpoint {path} is damaged: {name} {what} since it was written.")
 
 

@@ -12,15 +12,15 @@ CODE = "code"
 
 def digests(experiment: Experiment) -> dict[str, str]:
     """The digest of each of the user's own files, by name. Raises `FewstepError` for two files of one name."""
-    found: dict[str, tuple[Path, str]] = {}
+    files: dict[str, tuple[Path, str]] = {}
     for path in experiment.own_files:
         if not path.is_file():
             raise FewstepError(f"There is no file {path}. Give the path of a Python file, a colon and a name in it.")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        other, known = found.setdefault(path.name, (path, digest))
-        if known != digest:
+        other, first = files.setdefault(path.name, (path, digest))
+        if first != digest:
             raise FewstepError(f"{other} and {path} have one name, and a run keeps its files by name. Rename one.")
-    return {name: digest for name, (_, digest) in found.items()}
+    return {name: digest for name, (_, digest) in files.items()}
 
 
 def copy_code(experiment: Experiment, folder: Path) -> Experiment:

@@ -37,14 +37,14 @@ def create_run(
     if distributed.several():
         lay_out(experiment)  # all together, before one makes the run while the others wait
     if not distributed.first():
-        return _open_made_by_first(path, experiment)
+        return _open_shared(path, experiment)
     run = _create(path, experiment, overwrite=overwrite, tune=tune and not distributed.several(), say=say)
-    distributed.agreed((str(path), experiment.to_json()))
+    distributed.agree((str(path), experiment.to_json()))
     return run
 
 
-def _open_made_by_first(path: Path, experiment: Experiment) -> Run:
-    there, settings = distributed.agreed(None)
+def _open_shared(path: Path, experiment: Experiment) -> Run:
+    there, settings = distributed.agree(None)
     number = distributed.index()
     if (there, Experiment.from_json(settings)) != (str(path), experiment):
         raise FewstepError(
@@ -63,14 +63,14 @@ def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, 
     if path.is_file():
         raise FewstepError(f"{path} is a file. Choose another folder.")
     there = path.is_dir() and holds_something(path)
-    found = _open(path, overwrite=overwrite) if there else None
-    run = Run(path, pinned(experiment, found))
+    existing = _open(path, overwrite=overwrite) if there else None
+    run = Run(path, pinned(experiment, existing))
     if there:
         with locked(path, run.busy):  # said before anything that takes time
             pass
-    if found is not None:
-        _check_same(found, run.experiment)
-    chosen = begun_layout(run) if found is not None else None
+    if existing is not None:
+        _check_same(existing, run.experiment)
+    chosen = begun_layout(run) if existing is not None else None
     if chosen is None and tune:
         chosen = fastest(run.experiment, say)
     if not distributed.several():
@@ -79,7 +79,7 @@ def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, 
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     with locked(path, run.busy):
-        run = run if found is not None else _write_new(run, replace=there)
+        run = run if existing is not None else _write_new(run, replace=there)
         if chosen is not None:
             write_json(path / _LAYOUT, {**chosen._asdict(), "cores": cores()})
     return run
@@ -90,12 +90,12 @@ def _open(path: Path, *, overwrite: bool) -> Run | None:
     if overwrite and (path / "checkpoints").is_dir():  # a run, whether or not it can be read
         return None
     try:
-        found = open_run(path)
+        run = open_run(path)
     except OtherVersion:
         if overwrite:
             return None
         raise
-    return None if overwrite else found
+    return None if overwrite else run
 
 
 def _write_new(run: Run, *, replace: bool) -> Run:
@@ -112,8 +112,8 @@ def _write_new(run: Run, *, replace: bool) -> Run:
 
 def begun_layout(run: Run) -> Layout | None:
     """The layout that the run was begun with on as many cores, which another one would round differently."""
-    known = read_json(run.path / _LAYOUT)
-    return Layout(known["devices"], known["chunk"]) if known and known["cores"] == cores() else None
+    layout = read_json(run.path / _LAYOUT)
+    return Layout(layout["devices"], layout["chunk"]) if layout and layout["cores"] == cores() else None
 
 
 def pinned(experiment: Experiment, begun: Run | None) -> Experiment:
@@ -134,16 +134,16 @@ def pinned(experiment: Experiment, begun: Run | None) -> Experiment:
     return pinned
 
 
-def _check_same(found: Run, wanted: Experiment) -> None:
-    there, here = found.experiment.settings(), wanted.settings()
+def _check_same(old: Run, wanted: Experiment) -> None:
+    there, here = old.experiment.settings(), wanted.settings()
     if differ := differences(there, here, "`{}`".format, without=("steps",)):
         raise FewstepError(
-            f"{found.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
+            f"{old.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
             "or replace the old run with `overwrite=True`."
         )
-    if found.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
+    if old.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
         raise FewstepError(
-            f"{found.path} was planned for {found.experiment.steps} steps: its outer step size falls to 0 over just "
+            f"{old.path} was planned for {old.experiment.steps} steps: its outer step size falls to 0 over just "
             f"these, so it cannot be continued to {wanted.steps}. Choose another folder, or replace the old run "
             "with `overwrite=True`."
         )

@@ -44,9 +44,9 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     if state is None:
         raise FewstepError(_without_checkpoint(run, notes))
     usual = draw is None and which in (None, run.experiment.keep)
-    known = read_json(run.path / _CALIBRATION) if usual else None
+    facts = read_json(run.path / _CALIBRATION) if usual else None
     return Model(
-        built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(known) if known else None,
+        built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(facts) if facts else None,
         tuple(to_numbers(run.log())), tuple(notes),
     )  # fmt: skip
 

@@ -25,9 +25,9 @@ def check_unchanged(run: Run) -> None:
 def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
     """The state to go on from, and the log up to it."""
     state, messages = run.state(built) if distributed.first() else (None, [])
-    found = distributed.agreed(None if state is None else int(state.step))
-    if found is not None and state is None:  # one of several processes reads what process 0 chose
-        state = run.state_at(found, built)
+    step = distributed.agree(None if state is None else int(state.step))
+    if step is not None and state is None:  # one of several processes reads what process 0 chose
+        state = run.state_at(step, built)
     for message in messages:
         say(message)
     if state is None:

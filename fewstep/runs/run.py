@@ -16,7 +16,7 @@ from fewstep.runs.settings import differences, fingerprint
 from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
-_MADE_BY = "experiment.json"  # of a checkpoint
+_MAKER = "experiment.json"  # of a checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Run:
 
     def save(self, state: TrainState, lines: Iterable[log.Line] = ()) -> Path:
         """Writes a checkpoint: the state, the log up to it, and the settings that made it."""
-        texts = {_MADE_BY: json.dumps(fingerprint(self.experiment), indent=1), log.NAME: log.to_csv(lines)}
+        texts = {_MAKER: json.dumps(fingerprint(self.experiment), indent=1), log.NAME: log.to_csv(lines)}
         return checkpoint.save(self.checkpoints, int(state.step), state, texts)
 
     def write_config(self) -> None:
@@ -99,7 +99,7 @@ class Run:
         return self.checkpoints / f"{step:09d}"
 
     def _check_maker(self, path: Path) -> None:
-        text = checkpoint.read_text(path, _MADE_BY)
+        text = checkpoint.read_text(path, _MAKER)
         if text is None:  # written by an earlier version
             return
         if differ := differences(json.loads(text), fingerprint(self.experiment), _quoted):

@@ -24,7 +24,7 @@ SAVE_SECONDS = 15.0
 
 
 class Progress(NamedTuple):
-    """What a watcher of a training is told: `begin(first, last)`, `step(number, row)`, `say(message)`."""
+    """What a watcher of a training receives: `begin(first, last)`, `step(number, row)`, `say(message)`."""
 
     begin: Callable[[int, int], None]
     step: Callable[[int, Row | None], None]
@@ -109,20 +109,20 @@ def _train(
                     progress.say(f"The loss of seed {seed} is not finite at step {row.step}. The other seeds go on.")
                     lost.add(seed)
             progress.step(int(state.step), rows[-1] if rows else None)
-            stop = distributed.asked(bool(stopped))
-            ended, save = distributed.agreed((stop, stop or time.monotonic() - saved[0] > save_seconds))
+            stop = distributed.request_stop(bool(stopped))
+            ended, save = distributed.agree((stop, stop or time.monotonic() - saved[0] > save_seconds))
             if save:
                 run.save(state, log)
                 saved = (time.monotonic(), int(state.step))
             return ended
 
         try:
-            trained = built.train(state=state, on_segment=after, agree=distributed.agreed, **places)
+            trained = built.train(state=state, on_segment=after, agree=distributed.agree, **places)
         except NotFinite as error:
             raise NotFinite(error.step, error.reason, _last_good(run)) from None
-    if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.checkpoint_steps(run.checkpoints)):
+    if distributed.agree(int(trained.state.step) != saved[1] or not checkpoint.checkpoint_steps(run.checkpoints)):
         run.save(trained.state, log)
-    step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
+    step, signalled = int(trained.state.step), distributed.agree(ended or bool(stopped))
     return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
 
 
@@ -131,10 +131,10 @@ def _lost(run: Run, row: Row) -> set[int]:
 
 
 def _last_good(run: Run) -> str:
-    kept = checkpoint.checkpoint_steps(run.checkpoints)
-    if not kept:
+    steps = checkpoint.checkpoint_steps(run.checkpoints)
+    if not steps:
         return "No checkpoint had been written yet."
-    return f"The last good checkpoint is that of step {kept[-1]} in {run.checkpoints}; nothing of it is lost."
+    return f"The last good checkpoint is that of step {steps[-1]} in {run.checkpoints}; nothing of it is lost."
 
 
 @contextmanager

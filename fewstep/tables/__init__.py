@@ -12,7 +12,7 @@ from fewstep.tables._outside import outside as outside
 from fewstep.tables._schema import Schema as Schema
 from fewstep.tables._schema import clamped as clamped
 from fewstep.tables._table import SPLITS as SPLITS
-from fewstep.tables._table import Asked as Asked
+from fewstep.tables._table import Roles as Roles
 from fewstep.tables._table import Rows as Rows
 from fewstep.tables._table import Table as Table
 from fewstep.tables._table import check_sizes as check_sizes

@@ -58,10 +58,12 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
     if isinstance(source, Mapping):
         return _checked("the table", list(source), lambda name: source[name], wanted)
     if hasattr(source, "columns"):
-        made = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
+        frame = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
         declared = [name for name in source.columns if str(source[name].dtype) in ("category", "Categorical", "Enum")]
-        return made._replace(categories=frozenset(map(str, declared)) & set(made.columns))
-    raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
+        return frame._replace(categories=frozenset(map(str, declared)) & set(frame.columns))
+    raise FewstepError(
+        f"A {type(source).__name__} is not a table. Give a CSV or Parquet file, a data frame, or a dict."
+    )
 
 
 def _checked(
@@ -96,7 +98,7 @@ def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
     names = [cell.strip() for cell in next(reader, [])]
     _check_separator(path, names)
     _check_names(str(path), [name for name in names if name], wanted)  # a frame's index is often written without a name
-    taken = [names.index(name) for name in wanted or names if name]
+    places = [names.index(name) for name in wanted or names if name]
     rows, lines = [], []
     for line in reader:
         if not any(cell.strip() for cell in line):
@@ -106,9 +108,9 @@ def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
                 f"Line {reader.line_num} of {path} has {len(line)} cells, the first line {len(names)}. Every line "
                 "needs one for each column; text with a comma in it stands in quotes."
             )
-        rows.append([line[number].strip() for number in taken])
+        rows.append([line[number].strip() for number in places])
         lines.append(reader.line_num)
-    columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(taken)}
+    columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(places)}
     return _not_empty(Frame(str(path), columns, np.asarray(lines), "Line"))
 
 
@@ -128,12 +130,12 @@ def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
     # Categories that are stored by number would lose their empty cells on the way to NumPy.
     stored = {n for n in (wanted or names) if arrow.types.is_dictionary(table[n].type)}
     of_pandas = (table.schema.pandas_metadata or {}).get("columns", ())
-    declared = stored | {told["name"] for told in of_pandas if told["pandas_type"] == "categorical"} & {
+    declared = stored | {column["name"] for column in of_pandas if column["pandas_type"] == "categorical"} & {
         *table.column_names
     }
     plain = {n: table[n].cast(table[n].type.value_type) if n in stored else table[n] for n in (wanted or names)}
-    made = Frame(str(path), {n: column.to_numpy() for n, column in plain.items()}, categories=frozenset(declared))
-    return _not_empty(made)
+    frame = Frame(str(path), {n: column.to_numpy() for n, column in plain.items()}, categories=frozenset(declared))
+    return _not_empty(frame)
 
 
 def _check_names(of: str, names: list[str], wanted: Sequence[str] | None) -> None:

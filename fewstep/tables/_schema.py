@@ -76,11 +76,11 @@ class Schema:
         return dataclasses.asdict(self)
 
     @staticmethod
-    def from_dict(told: dict[str, JSON]) -> "Schema":
+    def from_dict(fields: dict[str, JSON]) -> "Schema":
         """What `to_dict` gave."""
         column = lambda of: Column(**(of | {"categories": tuple(of["categories"])}))
-        features = tuple(column(of) for of in told["features"])
-        return Schema(told["task"], features, column(told["target"]), told["missing"])
+        features = tuple(column(of) for of in fields["features"])
+        return Schema(fields["task"], features, column(fields["target"]), fields["missing"])
 
 
 def clamped(x: np.ndarray) -> np.ndarray:

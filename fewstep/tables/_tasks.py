@@ -1,4 +1,4 @@
-"""Tasks from the rows of a table: some of a task's rows to learn from, others to be judged on, whatever its size."""
+"""Tasks from the rows of a table: some of a task's rows to learn from, others to be evaluated on, whatever its size."""
 
 import jax
 import jax.numpy as jnp
@@ -47,11 +47,11 @@ def row_arrays(of: Rows) -> Arrays:
 def draw_episode(
     data: Arrays, key: Key[Array, ""], number: Int[Array, ""], shots: int, queries: int, used: int | Array | None = None
 ) -> Episode:
-    """One draw from the task of a number: rows to learn from, `used` of them counting, and others to be judged on."""
+    """One draw from the task of a number: rows to learn from, `used` of them counting, and others to evaluate on."""
     count, start = data["counts"][number], data["starts"][number]
-    drawn = distinct(jax.random.uniform(key, (shots + queries,)), count)
+    places = distinct(jax.random.uniform(key, (shots + queries,)), count)
     place = jnp.arange(shots + queries)
-    rows = start + jnp.clip(drawn, 0, count - 1)
+    rows = start + jnp.clip(places, 0, count - 1)
     counts = (place < count) & ((place < (shots if used is None else used)) | (place >= shots))
     x, y, weight = data["x"][rows], data["y"][rows], counts.astype(data["x"].dtype)
     part = lambda begin, end: Batch(x[begin:end], y[begin:end], weight[begin:end])
@@ -66,6 +66,7 @@ def _check(of: Rows, shots: int, queries: int, min_shots: int | None) -> None:
         raise FewstepError(f"min_shots is {min_shots} and shots is {shots}. Give the smaller number first.")
     if (of.counts < shots + 1).any():
         raise FewstepError(
-            f"A task takes {shots} rows to learn from and one to be judged on; {of.names[int(of.counts.argmin())]!r} "
-            f"has {int(of.counts.min())} in all. Take fewer shots, or leave such tasks out."
+            f"A task takes {shots} rows to learn from and one to be evaluated on; "
+            f"{of.names[int(of.counts.argmin())]!r} has {int(of.counts.min())} in all. Take fewer shots, or "
+            "leave such tasks out."
         )

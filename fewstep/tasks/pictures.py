@@ -17,13 +17,13 @@ class Pictures(NamedTuple):
 
 
 def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
-    """The images of a folder or zip with one folder a class; each is named by its class."""
+    """The images of a folder or zip with one folder per class; each is named by its class."""
     with open_tree(path) as tree:
-        made = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
-    if len(made) < 2:
+        classes = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
+    if len(classes) < 2:
         raise FewstepError(f"{path} has one class. A support set needs at least two, each in a folder of its own.")
-    names = [label for label, some in made.items() for _ in some]
-    return Pictures(_numbers(np.concatenate(list(made.values())), invert), names)
+    names = [label for label, some in classes.items() for _ in some]
+    return Pictures(_numbers(np.concatenate(list(classes.values())), invert), names)
 
 
 def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
@@ -33,8 +33,8 @@ def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictu
     files = [path] if path.is_file() else _images_in(path)
     if not files:
         raise FewstepError(f"{path} holds no image ({', '.join(SUFFIXES)}). Give an image, or a folder of images.")
-    made = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
-    return Pictures(_numbers(made, invert), [str(file) for file in files])
+    pixels = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
+    return Pictures(_numbers(pixels, invert), [str(file) for file in files])
 
 
 def _images_in(folder: Path) -> list[Path]:

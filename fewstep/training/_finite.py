@@ -13,23 +13,23 @@ from fewstep._outer import task_keys
 class NotFinite(FewstepError):
     """Training met a loss or gradient that is not finite, in every seed; `step` says where, `reason` why."""
 
-    def __init__(self, step: int, reason: str, kept: str = ""):
-        super().__init__(f"{reason} {kept}".rstrip())
+    def __init__(self, step: int, reason: str, checkpoint: str = ""):
+        super().__init__(f"{reason} {checkpoint}".rstrip())
         self.step, self.reason = step, reason
 
 
 def why_not_finite(tasks: Tasks, keys: Key[Array, " seeds"], meta_batch: int, step: int) -> str:
     """What a user can do about it: the tasks of the step are drawn again, by the keys they were drawn by."""
 
-    def drawn(data: PyTree, key: Key[Array, ""]) -> Episode:
+    def draw(data: PyTree, key: Key[Array, ""]) -> Episode:
         of_data, _ = task_keys(key, jnp.arange(meta_batch))
         return jax.vmap(tasks.sample, (None, 0))(data, of_data)
 
-    episodes = jax.jit(jax.vmap(drawn, (None, 0)))(tasks.data, keys)
+    episodes = jax.jit(jax.vmap(draw, (None, 0)))(tasks.data, keys)
     parts = {"support": episodes.support, "query": episodes.query}
-    if held := [f"the {name} of the {part}" for part, batch in parts.items() for name in _not_finite(batch)]:
+    if bad := [f"the {name} of the {part}" for part, batch in parts.items() for name in _not_finite(batch)]:
         return (
-            f"The tasks of step {step} hold NaN or infinite values in {' and '.join(held)}, so the loss is not finite. "
+            f"The tasks of step {step} hold NaN or infinite values in {' and '.join(bad)}, so the loss is not finite. "
             "Fill these values or remove their rows, or give the rows weight 0, as padding has."
         )
     if step == 1:

@@ -86,7 +86,7 @@ def make_segment(
     draw, gradient = over_tasks(outer(learner), tasks, meta_batch, mesh, chunk)
     ahead = _ahead(draw, tasks.data)
 
-    def drawn(key: Key[Array, ""], number: Array, data: PyTree) -> Drawn:
+    def draw_step(key: Key[Array, ""], number: Array, data: PyTree) -> Drawn:
         return draw(data, step_key(written_out(key), number))
 
     def step(meta: Meta, memory: PyTree, tasks: Drawn, number: Array) -> tuple[Meta, PyTree, Array]:
@@ -95,23 +95,23 @@ def make_segment(
         return optax.apply_updates(meta, updates), memory, jnp.stack([loss, optax.tree.norm(grads)])
 
     def one(of_steps: Drawn, carry: Carry) -> Carry:
-        state, number, left, _ = carry
+        state, number, remaining, _ = carry
         now = jax.tree.map(lambda array: jax.lax.dynamic_index_in_dim(array, number, keepdims=False), of_steps)
-        meta, memory, seen = jax.vmap(step, (0, 0, 0, None), (0, 0, 1))(state.meta, state.optimizer, now, state.step)
-        finite = jnp.isfinite(seen).all(0).any()
-        state = state._replace(meta=meta, optimizer=memory, window=state.window + seen, step=state.step + 1)
-        return state, number + 1, left - 1, finite
+        meta, memory, losses = jax.vmap(step, (0, 0, 0, None), (0, 0, 1))(state.meta, state.optimizer, now, state.step)
+        finite = jnp.isfinite(losses).all(0).any()
+        state = state._replace(meta=meta, optimizer=memory, window=state.window + losses, step=state.step + 1)
+        return state, number + 1, remaining - 1, finite
 
     def several(carry: Carry) -> Carry:
         """Draws the tasks of a few steps at once, which costs a small network less, and takes them."""
-        state, data, left, _ = carry
-        each_seed = jax.vmap(drawn, (0, None, None))
+        state, data, remaining, _ = carry
+        each_seed = jax.vmap(draw_step, (0, None, None))
         of_steps = jax.vmap(each_seed, (None, 0, None))(state.key, state.step + jnp.arange(ahead), data)
         go_on = lambda carry: (carry[1] < ahead) & (carry[2] > 0) & carry[3]
-        state, _, left, finite = jax.lax.while_loop(
-            go_on, partial(one, of_steps), (state, jnp.asarray(0), left, jnp.asarray(True))
+        state, _, remaining, finite = jax.lax.while_loop(
+            go_on, partial(one, of_steps), (state, jnp.asarray(0), remaining, jnp.asarray(True))
         )
-        return state, data, left, finite
+        return state, data, remaining, finite
 
     def segment(state: TrainState, data: PyTree, steps: Step) -> tuple[TrainState, Array]:
         state, _, _, finite = jax.lax.while_loop(
@@ -124,8 +124,8 @@ def make_segment(
 
 def _ahead(draw: Callable[..., Drawn], data: PyTree) -> int:
     """For how many steps tasks are drawn at once: as many as fit into a small part of a cache."""
-    made = jax.eval_shape(draw, data, jax.eval_shape(lambda: jax.random.key(0)))
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(made.episodes))
+    shapes = jax.eval_shape(draw, data, jax.eval_shape(lambda: jax.random.key(0)))
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes.episodes))
     return min(max(_TASKS_BYTES // size, 1), _MAX_AHEAD)
 
 

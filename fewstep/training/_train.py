@@ -22,7 +22,7 @@ from fewstep.training._segment import TrainState, first_state, keys_of, make_seg
 
 
 class Row(NamedTuple):
-    """One row of the log; loss, gradient norm and validation score are lists with one entry a seed."""
+    """One row of the log; loss, gradient norm and validation score are lists with one entry per seed."""
 
     step: int
     loss: list[float]
@@ -127,9 +127,9 @@ def train(
 
 def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
     """Raises where a state was made with other seeds than those asked for: its random numbers would go on."""
-    asked = jax.random.key_data(keys_of(jnp.asarray([seed] if isinstance(seed, int) else seed)))
+    wanted = jax.random.key_data(keys_of(jnp.asarray([seed] if isinstance(seed, int) else seed)))
     own = jax.random.key_data(state.key)
-    if asked.shape != own.shape or bool((asked != own).any()):
+    if wanted.shape != own.shape or bool((wanted != own).any()):
         raise FewstepError(
             f"seed is {seed}, and the state was made with {'another' if len(own) == 1 else 'other seeds'}: its random "
             "numbers go on from where they were. Leave seed out to continue the state, or state to start anew."
@@ -161,6 +161,6 @@ def _log(state: TrainState, number: int, every: int, scores: Array | None) -> tu
 def _check(steps: int, meta_batch: int, seeds: list[int]) -> None:
     if steps < 0 or meta_batch < 1 or not seeds:
         raise FewstepError(
-            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give 0 steps or more, at least one task a "
+            f"steps={steps}, meta_batch={meta_batch}, {len(seeds)} seeds: give 0 steps or more, at least one task per "
             "step, and at least one seed."
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fewstep import data
 from fewstep._errors import FewstepError
-from fewstep.tables import Asked, Frame, read
+from fewstep.tables import Frame, Roles, read
 
 _FOLDER = "curves"
 _VOICE = ("subject#", "motor_UPDRS", "total_UPDRS")
@@ -18,12 +18,12 @@ class Entry(NamedTuple):
     """A data set: its file and how that is read, what it is, its unit, and the folder where it lies."""
 
     file: str
-    load: Callable[[Path], tuple[Frame, Asked]]
+    load: Callable[[Path], tuple[Frame, Roles]]
     what: str
     unit: str
     folder: Path = Path()
 
-    def read(self) -> tuple[Frame, Asked]:
+    def read(self) -> tuple[Frame, Roles]:
         """The table and the roles of its columns."""
         return self.load(self.folder / self.file)
 
@@ -39,20 +39,20 @@ def entries() -> dict[str, Entry]:
     return {name: entry._replace(folder=folder) for name, entry in SETS.items() if (folder / entry.file).is_file()}
 
 
-def _growth(path: Path) -> tuple[Frame, Asked]:
-    return read(path), Asked("child", ("age", "sex"), "height_cm")
+def _growth(path: Path) -> tuple[Frame, Roles]:
+    return read(path), Roles("child", ("age", "sex"), "height_cm")
 
 
-def _weather(path: Path) -> tuple[Frame, Asked]:
-    return read(path), Asked("station", ("day",), "temp_c")
+def _weather(path: Path) -> tuple[Frame, Roles]:
+    return read(path), Roles("station", ("day",), "temp_c")
 
 
-def _parkinsons(path: Path) -> tuple[Frame, Asked]:
+def _parkinsons(path: Path) -> tuple[Frame, Roles]:
     frame = read(path)
-    return frame, Asked("subject#", tuple(name for name in frame.columns if name not in _VOICE), "total_UPDRS")
+    return frame, Roles("subject#", tuple(name for name in frame.columns if name not in _VOICE), "total_UPDRS")
 
 
-def _school(path: Path) -> tuple[Frame, Asked]:
+def _school(path: Path) -> tuple[Frame, Roles]:
     """Of each school the pupils' features, which are zeros and ones, and their scores."""
     from scipy.io import loadmat
 
@@ -63,7 +63,7 @@ def _school(path: Path) -> tuple[Frame, Asked]:
     columns = {f"x{n}": x[:, n] for n in range(width)}
     names = np.repeat([f"school {n:03d}" for n in range(len(pupils))], [len(some) for some in pupils])
     whole = {"school": names.astype(object), **columns, "score": np.concatenate(list(scores))[:, 0].astype(float)}
-    return Frame(str(path), whole), Asked("school", tuple(columns), "score")
+    return Frame(str(path), whole), Roles("school", tuple(columns), "score")
 
 
 SETS = {
