@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -14,6 +14,9 @@ from fewstep.estimators._input import TableLike
 from fewstep.models import Adaptation, adapt
 from fewstep.problems import Answer
 from fewstep.tables import Frame, Schema
+
+if TYPE_CHECKING:
+    from fewstep.estimators._estimators import FewShotEstimator
 
 _Own = TypeVar("_Own", bound="_Learned")  # the run-time check of types cannot take `Self`
 
