@@ -18,6 +18,8 @@ test: .venv/.dev
 	@echo "== lint"
 	$(BIN)/ruff check fewstep tests examples benchmarks
 	$(BIN)/ruff format --check fewstep tests examples benchmarks
+	@echo "== imports"
+	$(BIN)/lint-imports --no-logo
 	@echo "== types"
 	$(BIN)/mypy fewstep examples benchmarks
 	@echo "== tests"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep import Experiment, train
-from fewstep.experiments.build import build
+from fewstep.experiments import build
 from fewstep.machine.provenance import commit
 
 SEEDS, STEPS = 16, 12_000

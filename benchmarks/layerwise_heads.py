@@ -21,8 +21,9 @@ import tyro
 from fewstep import Tasks, data, evaluate, learners, losses
 from fewstep._learner import Learner
 from fewstep.learners.kernel_heads import START
-from fewstep.reproduce._run import made_with
-from fewstep.runs import Model, load
+from fewstep.models import Model
+from fewstep.reproduce import made_with
+from fewstep.runs import load
 from fewstep.tasks import images
 
 OUT = Path(__file__).parent / "results" / "layerwise-heads.json"
@@ -58,13 +59,13 @@ def main(options: Options) -> None:
     for norm in ("transductive", "support"):
         for shots in options.shots:
             tasks = images(unseen, shots, 5, ways=options.ways, rotate="episode", invert=True)
-            network = protos.built.problem.network(None, norm)
-            meta = {**protos.metas[0], "bandwidth": jnp.log(START)}
+            network = protos.problem.network(None, norm)
+            meta = {**protos.meta(), "bandwidth": jnp.log(START)}
             for name in HEADS:
                 learner = getattr(learners, name)(network, options.ways)
                 rows.append(_judged(name, tasks, learner, meta, shots, norm, 0, options))
-            learner = mtnet.built.make(options.ways, norm)
-            rows.append(_judged("mtnet", tasks, learner, mtnet.metas[0], shots, norm, options.inner_steps, options))
+            learner = mtnet.learner(options.ways, norm)
+            rows.append(_judged("mtnet", tasks, learner, mtnet.meta(), shots, norm, options.inner_steps, options))
             print(*(json.dumps(row) for row in rows[-4:]), sep="\n", flush=True)
     OUT.write_text(
         json.dumps(
@@ -83,7 +84,7 @@ def main(options: Options) -> None:
 
 def _unseen(*models: Model) -> data.ImageSet:
     """The characters that are for the test in the split of every model."""
-    sets = [data.load("omniglot", "test", size=28, named=model.run.experiment.split) for model in models]
+    sets = [data.load("omniglot", "test", size=28, named=model.experiment.split) for model in models]
     shared = set.intersection(*(set(each.names) for each in sets))
     return sets[0].only(tuple(sorted(shared)))
 

@@ -5,6 +5,7 @@ fewstep reproduce omniglot --only mtnet-5way-1shot && python benchmarks/publish.
 python benchmarks/publish.py               only writes the tables again, from what is committed
 """
 
+import dataclasses
 import json
 import re
 import shutil
@@ -13,18 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fewstep import bench
-from fewstep.reproduce import (
-    HEAD,
-    STUDIES,
-    UNFINISHED,
-    Scale,
-    cost_table,
-    curves,
-    layerwise,
-    table_rows,
-    unfinished_rows,
-    universality,
-)
+from fewstep.reproduce import STUDIES, Result, main_table, read_record, tables_of
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,20 +25,12 @@ PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _DOCS))
 def take(folder: Path) -> None:
     """Copies a reproduction's result, figures and their data; one that is not of the full size is refused."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    if result["name"] == layerwise.NAME:
-        _check_layerwise(folder, result)
-    elif result["name"] == universality.NAME:
-        _check_universality(folder, result)
-    elif result["name"] == curves.NAME:
-        _check_curves(folder, result)
-    elif result["name"] == bench.NAME:
-        _check_bench(folder, result)
-    else:
-        _check(folder, result)
+    if not _is_full(result):
+        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
     home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(folder / "figures", new)
-    if result["name"] in STUDIES and STUDIES[result["name"]].by_row and (home / "result.json").exists():
+    if _is_by_row(result) and (home / "result.json").exists():
         _keep_other_rows(home, new, result)
     result["report"] = None  # it is made again by the command
     (new / "result.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -68,74 +50,44 @@ def _keep_other_rows(home: Path, new: Path, result: dict[str, Any]) -> None:
             shutil.copy(file, new / file.name)
 
 
-def _check_layerwise(folder: Path, result: dict[str, Any]) -> None:
-    """Refuses what is not of the poster's size; of the claims, pictures are in the figures."""
-    scale = layerwise.Scale(**result["scale"])._replace(only=())
-    if scale != layerwise.Scale():
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
-    for told in result["claims"].values():
-        del told["kernels"]
+def _is_full(result: dict[str, Any]) -> bool:
+    """Whether a result has the paper's size; what is free may differ, and rows that were trained alone say how long."""
+    if result["name"] == bench.NAME:
+        return not result["quick"]
+    study = STUDIES[result["name"]]
+    full = json.loads(json.dumps(dataclasses.asdict(study.full)))
+    return all(result["scale"].get(key) == value for key, value in full.items() if key not in study.free)
 
 
-def _check_universality(folder: Path, result: dict[str, Any]) -> None:
-    scale = universality.Scale(**result["scale"])
-    if scale._replace(targets=tuple(scale.targets)) != universality.Scale():
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
-
-
-def _check_curves(folder: Path, result: dict[str, Any]) -> None:
-    if curves.Scale(**result["scale"])._replace(only=()) != curves.Scale():
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
-
-
-def _check_bench(folder: Path, result: dict[str, Any]) -> None:
-    if result["quick"]:
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is a look only.")
-
-
-def _check(folder: Path, result: dict[str, Any]) -> None:
-    study, scale = STUDIES[result["name"]], Scale(**result["scale"])
-    scale = scale._replace(only=tuple(scale.only), shots=tuple(scale.shots))
-    if study.by_row:  # its rows are trained one by one, and say how long
-        scale = scale._replace(only=(), budget=None, steps=study.scale.steps, shots=())
-    if scale != study.scale:
-        raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
+def _is_by_row(result: dict[str, Any]) -> bool:
+    return result["name"] in STUDIES and "steps" in STUDIES[result["name"]].free
 
 
 def with_tables(page: str) -> str:
     """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
-        if result["name"] == layerwise.NAME:
-            made = {name: _table(*parts) for name, parts in layerwise.tables(result).items()}
-            page = _between(page, "layerwise", made["poster"] + "\n\n" + _source(result))
-            page = _between(page, "layerwise scores", made["scores"])
-            page = _between(page, "layerwise ours", made["ours"])
-            page = _between(page, "layerwise real", made.get("real", ""))
-            page = _between(page, "layerwise claims", made.get("claims", ""))
-            continue
-        if result["name"] == curves.NAME:
-            text = "\n\n".join(_table(*parts) for parts in curves.tables(result).values())
-            page = _between(page, curves.NAME, text + "\n\n" + _source(result))
-            continue
-        if result["name"] == bench.NAME:
-            text = _table(bench.HEAD, bench.table_rows(result["rows"])) + "\n\n" + " ".join(bench.remarks(result))
-            page = _between(page, bench.NAME, text + "\n\n" + _source(result))
-            page = _between(page, f"{bench.NAME} sweeps", _table(bench.GROWN, bench.grown_rows(result["sweeps"])))
-            continue
-        if result["name"] == universality.NAME:
-            text = _table(universality.HEAD, universality.table_rows(result["rows"]))
-            page = _between(page, universality.NAME, text + "\n\n" + _source(result))
-            continue
-        rows, name, under_way = result["rows"], result["name"], result.get("unfinished", [])
-        page = _between(page, name, _table(HEAD, table_rows(rows)) + "\n\n" + _source(result))
-        page = _between(page, f"{name} cost", _table(*cost_table(result.get("cost", []))))
-        ten = [row for row in rows if row["setting"].get("shots") == 10]
-        page = _between(page, f"{name}, 10 shots", _table(HEAD, table_rows(ten)))
-        transductive = [row for row in rows if row.get("transductive")]
-        page = _between(page, f"{name}, transductive", _table(HEAD, table_rows(transductive)))
-        page = _between(page, f"{name} under way", _table(UNFINISHED, unfinished_rows(under_way)) if under_way else "")
+        for mark, text in _texts(result).items():
+            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == result["name"] else ""))
     return page
+
+
+def _texts(result: dict[str, Any]) -> dict[str, str]:
+    """The tables of a result by their marks; those with the same mark stand below each other."""
+    name = result["name"]
+    if name == bench.NAME:
+        measured = bench.from_json(result)
+        text = _table(bench.HEAD, bench.table_rows(measured.rows)) + "\n\n" + " ".join(bench.remarks(measured))
+        return {name: text, f"{name} sweeps": _table(bench.SWEEP_HEAD, bench.sweep_rows(measured.sweeps))}
+    known, texts = read_record(Result, result), {f"{name} under way": ""}
+    tables = tables_of(STUDIES[name], known)
+    ten = [row for row in known.rows if row.setting.get("shots") == 10]
+    transductive = [row for row in known.rows if row.more.get("transductive")]
+    tables += [main_table(f"{name}, 10 shots", ten), main_table(f"{name}, transductive", transductive)]
+    for table in tables:
+        text = _table(table.head, table.body)
+        texts[table.mark] = f"{texts[table.mark]}\n\n{text}" if texts.get(table.mark) else text
+    return texts
 
 
 def _between(page: str, name: str, text: str) -> str:
@@ -150,12 +102,12 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    told = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
-    if result["name"] in STUDIES and STUDIES[result["name"]].by_row:
-        told = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
+    how = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
+    if _is_by_row(result):
+        how = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
-        f"{told}, {where}, {versions}, commit {_commit(str(result['commit']))}: "
+        f"{how}, {where}, {versions}, commit {_commit(str(result['commit']))}: "
         f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
     )
 

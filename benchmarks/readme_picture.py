@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 from fewstep import FewstepError
-from fewstep.reports.plots import adaptation
+from fewstep._streams import UNSEEN
+from fewstep.problems import draw_tasks
+from fewstep.reports import sketches
 from fewstep.runs import load
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "adaptation.svg"
@@ -12,7 +14,8 @@ TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "adaptation.s
 
 def main(runs: Path = Path("runs/demo")) -> None:
     models = {method: load(runs / method) for method in ("mtnet", "maml")}
-    TARGET.write_text('<?xml version="1.0"?>\n' + adaptation(models, steps=5, n_tasks=3))
+    _, picture = draw_tasks(models["mtnet"].problem, sketches(models, 5), UNSEEN, n_tasks=3)
+    TARGET.write_text(f'<?xml version="1.0"?>\n{picture}')
 
 
 if __name__ == "__main__":

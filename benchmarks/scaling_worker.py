@@ -16,10 +16,10 @@ from jax.sharding import Mesh, PartitionSpec
 
 import fewstep
 from fewstep import data, losses, networks, rules, tasks
-from fewstep._mesh import everywhere
-from fewstep._train import first_state, make_segment
-from fewstep.experiments.build import make_mesh
+from fewstep.compute import everywhere
 from fewstep.machine import distributed
+from fewstep.machine.layout import make_mesh
+from fewstep.training import first_state, make_segment
 
 
 def sine() -> tuple[fewstep.Learner, fewstep.Tasks, int | None]:

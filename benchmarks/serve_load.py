@@ -93,7 +93,7 @@ class Talk(asyncio.Protocol):
     """One client's connection: it sends the next request when the last is answered."""
 
     _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-    _LOSSES = re.compile(rb'"loss_before":([^,]+),"loss_after":([^,]+),')
+    _LOSSES = re.compile(rb'"loss_after":([^,]+),.*"loss_before":([^,]+),')
 
     def __init__(self, tally: Tally, requests: list[bytes], begin: int, patient: bool):
         self._tally, self._requests, self._next, self._patient = tally, requests, begin, patient
@@ -152,7 +152,7 @@ class Talk(asyncio.Protocol):
         if losses is None:
             self._tally.error("no losses")
         else:
-            self._tally.worse += float(losses[2]) > float(losses[1])
+            self._tally.worse += float(losses[1]) > float(losses[2])
 
 
 async def talk(options: Options) -> dict[str, Any]:

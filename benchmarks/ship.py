@@ -8,15 +8,15 @@ from pathlib import Path
 
 import fewstep
 from fewstep.machine.provenance import commit
-from fewstep.models.shipped import write_model
+from fewstep.models import save_model
 from fewstep.runs import load
 
 
 def main(run: Path, name: str) -> None:
     model = load(run)
-    home = Path(fewstep.__file__).parent / "models"
+    home = Path(fewstep.__file__).parent / "pretrained"
     home.mkdir(exist_ok=True)
-    write_model(home / f"{name}.npz", model.run.experiment, model.meta(), model.step, commit=commit())
+    save_model(home / f"{name}.npz", model, about={"commit": commit()}, compressed=True)
     print(f"{home / name}.npz: {(home / f'{name}.npz').stat().st_size / 1000:.0f} kB, step {model.step}")
 
 

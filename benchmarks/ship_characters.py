@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import fewstep
-from fewstep.data import find
-from fewstep.data.omniglot import OMNIGLOT_SIZES, omniglot_splits, read_omniglot
+from fewstep.data import find, info
+from fewstep.data.omniglot import omniglot_splits, read_omniglot
 
 _CLASSES, _EDGE = 20, 105
 
@@ -22,7 +22,7 @@ def main() -> None:
     if place is None:
         raise SystemExit("Omniglot is not here: fewstep data get omniglot, or name its folder with FEWSTEP_DATA.")
     whole = read_omniglot(place, _EDGE)
-    tests = [omniglot_splits(whole.names, split)["test"] for split in OMNIGLOT_SIZES]
+    tests = [omniglot_splits(whole.names, split)["test"] for split in info("omniglot").splits]
     names = [name for name in whole.names if all(name in test for test in tests)]
     # Evenly through the alphabets, which the names are sorted by.
     chosen = [names[number] for number in np.linspace(0, len(names) - 1, _CLASSES).round().astype(int)]

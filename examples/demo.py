@@ -31,11 +31,11 @@ def main(demo: Demo) -> int:
                 print("Stopped. Run the same command to go on.", file=sys.stderr)
                 return 130
         models[method] = load(run.path)
-    print("Judging both on 600 new waves ...", file=sys.stderr)
-    judged = scores(models, steps=(0, 1, 5))
-    report = write_report(demo.run / "report.html", models, judged)
+    print("Evaluating both on 600 new waves ...", file=sys.stderr)
+    rows = scores(models)
+    report = write_report(demo.run / "report.html", models, rows)
     print("\nMean squared error on new waves, learned from 10 points, after 0, 1 and 5 gradient steps:\n")
-    scores_table(judged)
+    scores_table(rows)
     print(f"\nSee what both do on new waves: {report}")
     print(f"Play with them in your browser: {Path(sys.executable).with_name('fewstep')} play --runs {demo.run}")
     return 0

@@ -1,17 +1,23 @@
-"""What a learner is: four functions, and what each of them can rely on."""
+"""What a learner is: its functions, and what each of them can rely on."""
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from fewstep._episode import Batch, Episode, fill_batch, fill_padding
 from fewstep._errors import FewstepError
 from fewstep._rule import Flat, Meta
+
+AFTER_TRAINING = 2**31 - 1  # the outer step where nobody trains: whatever is annealed has ended
+
+Step = int | Int[Array, ""]
+Result = TypeVar("Result")
 
 
 class Adapted(NamedTuple):
@@ -21,114 +27,161 @@ class Adapted(NamedTuple):
     state: PyTree
 
 
+class Carry(NamedTuple):
+    """What an inner step hands to the next: the fast weights and the inner optimizer's state."""
+
+    fast: Flat
+    memory: PyTree
+
+
+class Steps(NamedTuple):
+    """The inner steps of one task: `start` is carried to the first of them; `take(carry, number)` takes one step."""
+
+    start: Carry
+    take: Callable[[Carry, Step], Carry]
+
+
 @runtime_checkable
 class Init(Protocol):
-    """Makes the meta-parameters."""
+    """Makes meta-parameters."""
 
-    def __call__(self, key: Key[Array, ""]) -> Meta: ...
+    def __call__(self, key: Key[Array, ""], /) -> Meta: ...
 
 
 @runtime_checkable
 class EpisodeLoss(Protocol):
-    """What training minimizes."""
+    """What training minimizes. A parameter named `first_order` or `outer_step` is passed if the function has it."""
 
-    def __call__(
-        self, meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
-    ) -> Float[Array, ""]: ...
+    def __call__(self, meta: Meta, key: Key[Array, ""], episode: Episode, /) -> Float[Array, ""]: ...
 
 
 @runtime_checkable
 class Adapt(Protocol):
-    """Learns a task. `more` are options of some learners only, such as `pace`."""
+    """Learns a task. A parameter named `first_order`, `minibatch` or `outer_step` is passed if the function has it."""
 
-    def __call__(
-        self, meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, *,
-        first_order: bool = False, minibatch: int | None = None, **more: Any,
-    ) -> Adapted: ...  # fmt: skip
+    def __call__(self, meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, /) -> Adapted: ...
 
 
 @runtime_checkable
 class Predict(Protocol):
     """The adapted network."""
 
-    def __call__(self, meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any: ...
+    def __call__(self, meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree: ...
+
+
+@runtime_checkable
+class TakeSteps(Protocol):
+    """The inner steps of a task, for a learner that learns by them."""
+
+    def __call__(
+        self, meta: Meta, key: Key[Array, ""], support: Batch, *, first_order: bool = False,
+        minibatch: int | None = None, step_scale: float | Float[Array, ""] | None = None,
+        outer_step: Step = AFTER_TRAINING,
+    ) -> Steps: ...  # fmt: skip
 
 
 class _Functions(NamedTuple):
     init: Init
-    loss: EpisodeLoss
-    adapt: Adapt
+    loss: Callable[..., Float[Array, ""]]
+    adapt: Callable[..., Adapted]
     predict: Predict
+    step: TakeSteps | None
 
 
 class Learner(_Functions):
     """Something that learns a task from its support set.
 
     - `init(key)` makes the meta-parameters;
-    - `loss(meta, key, episode, *, first_order=False)` is what training minimizes;
-    - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None)` learns a task: for a number of steps an
-      `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory. By gradients it takes
-      `pace` too, which multiplies every step, and `steps` may be an array: one compiled program for any number of
-      steps, without a derivative backwards through them;
+    - `loss(meta, key, episode, *, first_order=False, outer_step=...)` is what training minimizes;
+    - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None, outer_step=...)` learns a task: for a
+      number of steps an `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory. By
+      gradients it takes `step_scale` too, which multiplies every step, and `steps` may be an array: one compiled
+      program for any number of steps, without a derivative backwards through them;
     - `predict(meta, adapted, x, weight=None)` is the adapted network. `weight` marks padding among the rows of x, which
-      a network that normalizes by them needs to know; without it every row counts.
+      a network that normalizes by them needs to know; without it every row counts;
+    - `step(meta, key, support, *, ...)`, with the options of `adapt`, gives the inner steps of a task one by one, as
+      `Steps(start, take)`. It is None for a learner that takes none.
 
-    Whatever a row of weight 0 holds, NaN or a label out of range, no function sees it: it is given a copy of a row that
-    counts. Nor does `adapt` see other numbers of steps than an int, a tuple of rising ints, or an array of none.
+    Functions that you give need no option that they do not use. Whatever a row of weight 0 holds, NaN or a label out of
+    range, no function sees it: it is replaced by a copy of a row that counts. Nor does `adapt` see other numbers of
+    steps than an int, a tuple of increasing ints, or an array without axes.
     """
 
     __slots__ = ()
 
-    def __new__(cls, init: Init, loss: EpisodeLoss, adapt: Callable[..., Adapted], predict: Predict) -> "Learner":
-        return super().__new__(cls, init, _of_filled(loss), _of_filled_support(adapt), _of_filled_rows(predict))
+    def __new__(
+        cls, init: Init, loss: EpisodeLoss, adapt: Adapt, predict: Predict, step: TakeSteps | None = None
+    ) -> "Learner":
+        of_loss = _of_filled(loss, "first_order", "outer_step")
+        of_support = _of_filled(_of_counts(adapt), "first_order", "minibatch", "outer_step")
+        of_steps = None if step is None else _of_filled(step)
+        return super().__new__(cls, init, of_loss, of_support, _of_filled_rows(predict), of_steps)
 
     @classmethod
-    def _make(cls, iterable: Iterable[Any]) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it
+    def _make(cls, iterable: Iterable) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it
         return cls(*iterable)
 
 
-def _of_filled(loss: EpisodeLoss) -> EpisodeLoss:
-    @wraps(loss)
-    def filled(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
-        return loss(meta, key, Episode(*map(fill_batch, episode)), first_order=first_order)
+def accepting(function: Callable[..., Result], *options: str) -> Callable[..., Result]:
+    """The function as one that takes these keywords; those that its signature lacks are dropped."""
+    parameters = inspect.signature(function).parameters.values()
+    lacking = set(options) - {parameter.name for parameter in parameters}
+    if not lacking or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return function
+
+    @wraps(function)
+    def without(*args: Any, **given: Any) -> Result:
+        return function(*args, **{name: value for name, value in given.items() if name not in lacking})
+
+    return without
+
+
+def _of_filled(function: Callable[..., Result], *options: str) -> Callable[..., Result]:
+    """The function of a task, an `Episode` or its support, whose padding is filled."""
+    of_options = accepting(function, *options)
+
+    @wraps(function)
+    def filled(meta: Meta, key: Key[Array, ""], task: Episode | Batch, *rest: Any, **given: Any) -> Result:
+        task = Episode(*map(fill_batch, task)) if isinstance(task, Episode) else fill_batch(task)
+        return of_options(meta, key, task, *rest, **given)
 
     return filled
 
 
-def _of_filled_support(adapt: Callable[..., Adapted]) -> Adapt:
+def _of_counts(adapt: Adapt) -> Adapt:
     @wraps(adapt)
-    def filled(meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, **options: Any) -> Adapted:
-        return adapt(meta, key, fill_batch(support), counts_of(steps), **options)
+    def counted(meta: Meta, key: Key[Array, ""], support: Batch, steps: Any, **options: Any) -> Adapted:
+        if not isinstance(steps, jax.Array) or steps.ndim:  # an array without axes may be traced
+            steps = counts_of(steps) if _is_several(steps) else counts_of(steps)[0]
+        return adapt(meta, key, support, steps, **options)
 
-    return filled
+    return counted
 
 
 def _of_filled_rows(predict: Predict) -> Predict:
     @wraps(predict)
-    def filled(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def filled(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         x = jnp.asarray(x) if isinstance(x, list) else jax.tree.map(jnp.asarray, x)
         return predict(meta, adapted, x if weight is None else fill_padding(x, weight), weight)
 
     return filled
 
 
-def counts_of(steps: Any) -> Any:
-    """Numbers of inner steps: an int of anything that is a whole number, a tuple of several; an array of no axis, which
-    may be traced, stays one."""
-    if isinstance(steps, jax.Array) and steps.ndim == 0:
-        return steps
+def counts_of(steps: object) -> tuple[int, ...]:
+    """Numbers of inner steps, of one or several of anything that is a whole number."""
+    several = steps if _is_several(steps) else (steps,)
     try:
-        asked = tuple(operator.index(count) for count in (steps if _several(steps) else (steps,)))
+        counts = tuple(map(operator.index, several))  # type: ignore[arg-type]
     except TypeError:
         raise FewstepError(
             f"The number of inner steps is {steps!r}. Give a whole number such as 5, or several such as (0, 1, 5)."
         ) from None
-    if not asked or min(asked) < 0 or list(asked) != sorted(set(asked)):
+    if not counts or min(counts) < 0 or list(counts) != sorted(set(counts)):
         raise FewstepError(
-            f"The numbers of inner steps are {asked}. Give rising numbers, 0 or more, such as (0, 1, 5)."
+            f"The numbers of inner steps are {counts}. Give rising numbers, 0 or more, such as (0, 1, 5)."
         )
-    return asked if _several(steps) else asked[0]
+    return counts
 
 
-def _several(steps: Any) -> bool:
+def _is_several(steps: object) -> TypeGuard[Iterable[object]]:
     return isinstance(steps, Iterable) and getattr(steps, "ndim", 1) > 0

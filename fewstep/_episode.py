@@ -1,11 +1,14 @@
 """What a task is: a support set to learn from, a query set to be judged on, and a pure way of drawing both."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree, Shaped
+
+Arrays = dict[str, Array | np.ndarray]  # the data of tasks, on the host or on devices
 
 
 class Batch(NamedTuple):
@@ -26,8 +29,8 @@ class Episode(NamedTuple):
 class Tasks(NamedTuple):
     """A distribution of tasks. `sample(data, key)` is pure; arrays travel in `data`, never as constants."""
 
-    data: Any
-    sample: Callable[[Any, Key[Array, ""]], Episode]
+    data: PyTree
+    sample: Callable[[PyTree, Key[Array, ""]], Episode]
 
 
 def fill_padding(rows: PyTree, weight: Float[Array, " rows"]) -> PyTree:

@@ -5,7 +5,14 @@ from collections.abc import Iterable
 
 
 class FewstepError(ValueError):
-    """A mistake in what fewstep was given: the fact with its values, the reason, the literal fix."""
+    """A mistake in what fewstep was given: the fact with its values, the reason, the literal fix.
+
+    `code` is a word for programs, which the service passes on to its clients.
+    """
+
+    def __init__(self, message: str = "", *, code: str | None = None):
+        super().__init__(message)
+        self.code = code
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> FewstepError:

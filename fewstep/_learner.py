@@ -1,40 +1,78 @@
 """The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, Protocol, SupportsIndex, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from fewstep._contract import AFTER_TRAINING, Carry, Init, Step, Steps, accepting, counts_of
 from fewstep._contract import Adapted as Adapted
 from fewstep._contract import Learner as Learner
-from fewstep._contract import counts_of
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._network import Network, flatten, unflatten
-from fewstep._rule import Flat, Meta, Rule, chain
+from fewstep._rule import Flat, Meta, Rule, chain, own_names
+from fewstep._streams import INNER_LOSS, MINIBATCHES
 
-Loss = Callable[[Any, Batch], Float[Array, ""]]
-InnerLoss = Callable[[Meta, Any, Batch], Float[Array, ""]]
-_BATCHES = 2**31 - 1  # a number that no link of a chain has: what the rule draws and the minibatches never meet
+
+class Context(NamedTuple):
+    """What a loss may know beside prediction and batch, if it has a parameter named `context`.
+
+    `outer_step` counts the steps of training from 0. Outside of training it is 2**31 - 1, so that whatever is annealed
+    has ended. `inner_step` counts the inner steps taken before, and `fast` are the weights that made the prediction.
+    """
+
+    outer_step: Step
+    inner_step: Step
+    fast: Flat
+
+
+@runtime_checkable
+class LossInContext(Protocol):
+    """A loss that asks for the context."""
+
+    def __call__(self, prediction: PyTree, batch: Batch, /, *, context: Context) -> Float[Array, ""]: ...
+
+
+@runtime_checkable
+class InnerLossInContext(Protocol):
+    """An inner loss that asks for the context."""
+
+    def __call__(self, meta: Meta, prediction: PyTree, batch: Batch, /, *, context: Context) -> Float[Array, ""]: ...
+
+
+Loss = Callable[[PyTree, Batch], Float[Array, ""]]
+InnerLoss = Callable[[Meta, PyTree, Batch], Float[Array, ""]] | InnerLossInContext
+
+
+class LearnedLoss(NamedTuple):
+    """An inner loss with meta-parameters of its own: `init(key)` makes them, as a dict, and `loss` finds them in meta.
+
+    Reference: Bechtle et al., Meta-Learning via Learned Loss, ICPR 2020.
+    """
+
+    init: Init
+    loss: InnerLoss
 
 
 def gradient_learner(
     network: Network,
     rule: Rule,
-    loss: Loss,
+    loss: Loss | LossInContext,
     *,
     steps: SupportsIndex = 1,
-    inner_loss: InnerLoss | None = None,
+    inner_loss: InnerLoss | LearnedLoss | None = None,
     remat: bool = False,
 ) -> Learner:
     """Makes the learner that adapts a network by a few gradient steps of a rule.
 
     **Arguments:** `loss(prediction, batch)` on the query, and on the support too unless `inner_loss(meta, prediction,
-    batch)` is given; `steps` the inner steps in training; `remat` computes each inner step again on the way back, so
-    that a step costs memory for the adapted weights only, and none for what the network computed from them.
+    batch)` is given, or a `LearnedLoss`; a loss with a parameter named `context` is given a `Context` there; `steps`
+    the inner steps in training; `remat` computes each inner step again on the way back, so that a step costs memory for
+    the adapted weights only, and none for what the network computed from them.
 
     **Returns:** a `Learner`.
 
@@ -42,8 +80,9 @@ def gradient_learner(
 
         learner = gradient_learner(mlp(), mtnet(0.01), squared_error)
     """
-    layers, rule, training_steps = network.layers, chain(rule), counts_of(steps)
-    inner: InnerLoss = inner_loss or (lambda meta, prediction, batch: loss(prediction, batch))
+    layers, rule, (training_steps,) = network.layers, chain(rule), counts_of(steps)
+    query_loss, learned = accepting(loss, "context"), _learned(loss, inner_loss)
+    support_loss = accepting(learned.loss, "context")
 
     def init(key: Key[Array, ""]) -> Meta:
         of_network, of_rule = jax.random.split(key)
@@ -54,53 +93,77 @@ def gradient_learner(
                 "The network has no array that a task may move: it has none at all, or all are frozen. Give it "
                 "parameters, or leave some out of `frozen`."
             )
-        return {"weights": weights, **rule.init(layers, of_rule, movable)}
+        meta = {"weights": weights, **rule.init(layers, of_rule, movable)}
+        return meta | own_names("inner loss", learned.init(jax.random.fold_in(key, INNER_LOSS)), meta)
 
-    def forward(meta: Meta, fast: Flat, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+    def forward(meta: Meta, fast: Flat, state: PyTree, x: PyTree, weight: Array) -> tuple[PyTree, PyTree]:
         params = rule.realize(layers, meta, flatten(meta["weights"]) | fast)
         return network.apply(unflatten(meta["weights"], params), state, x, weight)
 
-    def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...] | Int[Array, ""], *,
-        first_order: bool = False, minibatch: int | None = None, pace: float | Float[Array, ""] | None = None,
-    ) -> Adapted:  # fmt: skip
-        optimizer, of_batches = rule.update(layers, meta, key), jax.random.fold_in(key, _BATCHES)
+    def step(
+        meta: Meta, key: Key[Array, ""], support: Batch, *, first_order: bool = False, minibatch: int | None = None,
+        step_scale: float | Float[Array, ""] | None = None, outer_step: Step = AFTER_TRAINING,
+    ) -> Steps:  # fmt: skip
+        optimizer = optax.with_extra_args_support(rule.update(layers, meta, key))
+        of_batches = jax.random.fold_in(key, MINIBATCHES)
 
-        def step(carry: tuple[Flat, Any], number: Array) -> tuple[tuple[Flat, Any], None]:
-            fast, memory = carry
+        def take(carry: Carry, number: Step) -> Carry:
             batch = support if minibatch is None else _draw(support, jax.random.fold_in(of_batches, number), minibatch)
-            gradient = jax.grad(lambda f: inner(meta, forward(meta, f, (), batch.x, batch.weight)[0], batch))(fast)
-            gradient = jax.lax.stop_gradient(gradient) if first_order else gradient
-            updates, memory = optimizer.update(gradient, memory, fast)
-            updates = updates if pace is None else jax.tree.map(lambda update: pace * update, updates)
-            return (optax.apply_updates(fast, updates), memory), None
+
+            def of_fast(fast: Flat) -> Float[Array, ""]:
+                prediction, _ = forward(meta, fast, (), batch.x, batch.weight)
+                return support_loss(meta, prediction, batch, context=Context(outer_step, number, fast))
+
+            value, gradient = jax.value_and_grad(of_fast)(carry.fast)
+            value, gradient = jax.lax.stop_gradient((value, gradient)) if first_order else (value, gradient)
+            updates, memory = optimizer.update(gradient, carry.memory, carry.fast, value=value)
+            updates = updates if step_scale is None else jax.tree.map(lambda update: step_scale * update, updates)
+            return Carry(optax.apply_updates(carry.fast, updates), memory)
 
         fast = rule.start(layers, meta, _movable(network, meta["weights"]))
-        carry, taken, reached = (fast, optimizer.init(fast)), 0, []
-        body = jax.checkpoint(step) if remat else step
+        return Steps(Carry(fast, optimizer.init(fast)), take)
+
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...] | Int[Array, ""], **options: Any
+    ) -> Adapted:
+        carry, take = step(meta, key, support, **options)
+
+        def reached(carry: Carry) -> Adapted:
+            return Adapted(carry.fast, forward(meta, carry.fast, (), support.x, support.weight)[1])
+
         if isinstance(steps, jax.Array):
-            reached.append(jax.lax.fori_loop(0, steps, lambda number, carry: step(carry, number)[0], carry)[0])
-        for count in () if isinstance(steps, jax.Array) else (steps,) if isinstance(steps, int) else steps:
+            return reached(jax.lax.fori_loop(0, steps, lambda number, carry: take(carry, number), carry))
+        body = lambda carry, number: (take(carry, number), None)
+        body, taken, every = jax.checkpoint(body) if remat else body, 0, []
+        for count in (steps,) if isinstance(steps, int) else steps:
             carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken == 1)
             taken = count
-            reached.append(carry[0])
-        states = [forward(meta, fast, (), support.x, support.weight)[1] for fast in reached]
-        every = [Adapted(fast, state) for fast, state in zip(reached, states, strict=True)]
-        if isinstance(steps, int | jax.Array):
-            return every[0]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
+            every.append(reached(carry))
+        return every[0] if isinstance(steps, int) else jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         weight = jnp.ones(jax.tree.leaves(x)[0].shape[0]) if weight is None else weight
         return forward(meta, adapted.fast, adapted.state, x, weight)[0]
 
     def episode_loss(
-        meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
-    ) -> Float[Array, ""]:
-        adapted = adapt(meta, key, episode.support, training_steps, first_order=first_order)
-        return loss(predict(meta, adapted, episode.query.x, episode.query.weight), episode.query)
+        meta: Meta, key: Key[Array, ""], episode: Episode, *,
+        first_order: bool = False, outer_step: Step = AFTER_TRAINING,
+    ) -> Float[Array, ""]:  # fmt: skip
+        support, query = episode
+        adapted = adapt(meta, key, support, training_steps, first_order=first_order, outer_step=outer_step)
+        context = Context(outer_step, training_steps, adapted.fast)
+        return query_loss(predict(meta, adapted, query.x, query.weight), query, context=context)
 
-    return Learner(init, episode_loss, adapt, predict)
+    return Learner(init, episode_loss, adapt, predict, step)
+
+
+def _learned(loss: Loss | LossInContext, inner: InnerLoss | LearnedLoss | None) -> LearnedLoss:
+    """The loss on the support, with what makes its meta-parameters; that of the query unless there is one."""
+    if isinstance(inner, LearnedLoss):
+        return inner
+    of_query = accepting(loss, "context")
+    same = lambda meta, prediction, batch, *, context: of_query(prediction, batch, context=context)
+    return LearnedLoss(lambda key: {}, inner or same)
 
 
 def _movable(network: Network, weights: PyTree) -> Flat:

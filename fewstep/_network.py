@@ -1,7 +1,7 @@
 """A network as two pure functions and a list of its layers."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -36,12 +36,12 @@ class Network(NamedTuple):
     """
 
     init: Callable[[Key[Array, ""]], PyTree]
-    apply: Callable[[PyTree, PyTree, Any, Array], tuple[Any, PyTree]]
+    apply: Callable[[PyTree, PyTree, PyTree, Array], tuple[PyTree, PyTree]]
     layers: tuple[Layer, ...]
     frozen: tuple[str, ...] = ()
 
 
-def flatten(params: PyTree) -> dict[str, Any]:
+def flatten(params: PyTree) -> dict[str, PyTree]:
     """The arrays of a pytree by their path, such as `dense_0/kernel`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
@@ -56,6 +56,6 @@ def unflatten(like: PyTree, flat: dict[str, Array]) -> PyTree:
     return params
 
 
-def _put(node: dict[str, Any], path: list[str], leaf: Array) -> dict[str, Any]:
+def _put(node: dict[str, PyTree], path: list[str], leaf: Array) -> dict[str, PyTree]:
     head, *rest = path
     return {**node, head: _put(node[head], rest, leaf) if rest else leaf}

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import optax
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer
 
 Flat = dict[str, Array]
 Layers = tuple[Layer, ...]
-Meta = dict[str, Any]
+Meta = dict[str, PyTree]
+Units = Callable[[Layers, Meta, Key[Array, ""]], Flat]
+_HOLES = ("init", "start", "realize", "update", "units")
 
 
 class Stage(IntEnum):
@@ -33,8 +35,12 @@ class Rule(NamedTuple):
     - `realize(layers, meta, params)` turns arrays, adapted and not, into those the network computes with;
     - `update(layers, meta, key)` gives the optax transformation that makes a gradient into a step.
 
-    `name`, `stage` and `links` tell `chain` where the link belongs; `paces` that it says how far a step goes, so that
-    the fixed step size of `sgd` gives way to it.
+    Some rules have `units(layers, meta, key)` too: for each masked layer, by path, how far a task may move each of its
+    units: the bits drawn for this key, or probabilities.
+
+    `name` and `stage` tell `chain` where a link belongs, and `links` are those of a chain. The rest says what a link
+    does, and for a chain what any of its links does: `sets_step_size` if it learns how far a step goes; `fixed_step` if
+    it is a plain step of fixed size, which such a link replaces; `draws` if it draws random masks.
     """
 
     init: Callable[[Layers, Key[Array, ""], Flat], Meta]
@@ -44,26 +50,35 @@ class Rule(NamedTuple):
     name: str = "rule"
     stage: Stage = Stage.SHAPE
     links: tuple["Rule", ...] = ()
-    paces: bool = False
+    units: Units | None = None
+    sets_step_size: bool = False
+    fixed_step: bool = False
+    draws: bool = False
 
 
-def link(name: str, stage: Stage, *, paces: bool = False, **holes: Callable[..., Any]) -> Rule:
+def link(
+    name: str,
+    stage: Stage,
+    *,
+    sets_step_size: bool = False,
+    fixed_step: bool = False,
+    draws: bool = False,
+    **holes: Callable,
+) -> Rule:
     """A rule that fills some of the holes and leaves the rest as they are.
 
-    **Arguments:** `name` and `stage`; `paces` as in `Rule`; any of `init`, `start`, `realize` and `update`.
+    **Arguments:** any of `init`, `start`, `realize`, `update` and `units`; the rest as in `Rule`.
 
     **Returns:** a link for `chain`. Raises `FewstepError` for a hole that a rule does not have.
     """
-    nothing: dict[str, Callable[..., Any]] = {
-        "init": lambda layers, key, fast: {},
-        "start": lambda layers, meta, fast: fast,
-        "realize": lambda layers, meta, params: params,
-        "update": lambda layers, meta, key: optax.identity(),
-    }
-    for hole in holes.keys() - nothing.keys():
-        raise unknown(f"hole of the link {name!r}:", hole, nothing)
-    holes = nothing | holes
-    return Rule(holes["init"], holes["start"], holes["realize"], holes["update"], name, stage, paces=paces)
+    for hole in holes.keys() - {*_HOLES}:
+        raise unknown(f"hole of the link {name!r}:", hole, _HOLES)
+    return Rule(
+        holes.get("init", lambda layers, key, fast: {}), holes.get("start", lambda layers, meta, fast: fast),
+        holes.get("realize", lambda layers, meta, params: params),
+        holes.get("update", lambda layers, meta, key: optax.identity()), name, stage, units=holes.get("units"),
+        sets_step_size=sets_step_size, fixed_step=fixed_step, draws=draws,
+    )  # fmt: skip
 
 
 def chain(*links: Rule) -> Rule:
@@ -80,14 +95,15 @@ def chain(*links: Rule) -> Rule:
     names = [part.name for part in flat]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FewstepError(f"The chain holds {', '.join(twice)} twice. Keep one of each.")
-    if any(part.paces for part in flat):
-        flat = [part for part in flat if part.name != "sgd"]
+    if any(part.sets_step_size for part in flat):
+        flat = [part for part in flat if not part.fixed_step]
     parts = tuple(sorted(flat, key=lambda part: part.stage))
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
         meta: Meta = {}
         for number, part in enumerate(parts):
-            meta |= _own(part, part.init(layers, jax.random.fold_in(key, number), fast), meta)
+            made = part.init(layers, jax.random.fold_in(key, number), fast)
+            meta |= own_names(f"link {part.name!r}", made, {"weights": (), **meta})
             fast = _chosen(part, part.start(layers, meta, fast))
         return meta
 
@@ -102,20 +118,32 @@ def chain(*links: Rule) -> Rule:
         return params
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
-        keys = (jax.random.fold_in(key, number) for number in range(len(parts)))
-        steps = [part.update(layers, meta, k) for part, k in zip(parts, keys, strict=True)]
+        steps = [part.update(layers, meta, jax.random.fold_in(key, number)) for number, part in enumerate(parts)]
         return optax.chain(*_descent(parts), *steps)
 
-    return Rule(init, start, realize, update, "+".join(part.name for part in parts), links=parts)
+    def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
+        every: Flat = {}
+        for number, part in enumerate(parts):
+            own = part.units(layers, meta, jax.random.fold_in(key, number)) if part.units else {}
+            every |= {path: every[path] * row if path in every else row for path, row in own.items()}
+        return every
+
+    return Rule(
+        init, start, realize, update, "+".join(part.name for part in parts), links=parts,
+        units=units if any(part.units for part in parts) else None,
+        sets_step_size=any(part.sets_step_size for part in parts),
+        fixed_step=any(part.fixed_step for part in parts),
+        draws=any(part.draws for part in parts),
+    )  # fmt: skip
 
 
-def _own(part: Rule, own: Meta, meta: Meta) -> Meta:
-    """A link's meta-parameters, under names that nothing else has."""
-    for name in own.keys() & (meta.keys() | {"weights"}):
-        whose = "the network has" if name == "weights" else "another link of the chain has"
+def own_names(maker: str, own: Meta, meta: Meta) -> Meta:
+    """Meta-parameters that a link or an inner loss made, under names that nothing else has."""
+    for name in own.keys() & meta.keys():
+        whose = "the network has" if name == "weights" else "a link of the rule has"
         raise FewstepError(
-            f"The link {part.name!r} makes meta-parameters named {name!r}, as {whose}, and would overwrite them. "
-            f"Give them a name of their own, such as {part.name + '_' + name!r}."
+            f"The {maker} makes meta-parameters named {name!r}, as {whose}, and would overwrite them. Give them a name "
+            "of their own."
         )
     return own
 
@@ -132,6 +160,6 @@ def _descent(parts: tuple[Rule, ...]) -> list[optax.GradientTransformation]:
     """Plain descent where only rates say how far to go; an error where nothing does."""
     if any(part.stage == Stage.OPTIMIZE for part in parts):
         return []
-    if not any(part.paces for part in parts):
+    if not any(part.sets_step_size for part in parts):
         raise FewstepError("The rule has no step size. Add one to the chain: sgd(0.01), optimizer(...) or rates(0.01).")
     return [optax.scale(-1.0)]

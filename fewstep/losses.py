@@ -25,7 +25,7 @@ def absolute_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[
 
 
 def huber(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, ""]:
-    """Squares for errors below 1, and 2 |e| - 1 beyond: outliers count less."""
+    """Squares for errors below 1, and 2 |e| - 1 above: outliers count less."""
     errors = jnp.abs(_errors(prediction, batch))
     return _mean(jnp.where(errors < 1, jnp.square(errors), 2 * errors - 1), batch)
 
@@ -51,7 +51,7 @@ def _errors(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, 
     if prediction.shape != batch.y.shape:
         raise FewstepError(
             f"The network predicts shape {prediction.shape} and y has shape {batch.y.shape}. Make them equal: "
-            "a network with as many outputs as y has columns, and y with one column a number (y[:, None])."
+            "a network with as many outputs as y has columns, and y with one column per number (y[:, None])."
         )
     return _counting(prediction, batch.weight) - _counting(batch.y, batch.weight)
 

@@ -7,13 +7,11 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("starlette", reason="the service's packages are not installed")
 pytest.importorskip("playwright", reason="playwright is not installed")
-AUDIT = (Path(__file__).parent / "accessibility.js").read_text()
 CHROMIUM = shutil.which("chromium")
 QUIETLY = ("--port", 0, "--log", "problems", "--gather-max", 1, "--seconds", 60)  # a busy machine compiles slowly
 MARKS = [
@@ -101,6 +99,15 @@ def settle(page):
     """Waits until all is answered and drawn."""
     page.wait_for_selector("html[data-asking='0']", state="attached")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def faults(page):
+    """What axe-core finds in a page that keeps people out: each rule with the elements that break it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}}
+    found = Axe().run(page, options=options).response["violations"]
+    return [f"{rule['id']}: {rule['help']}: {[node['html'][:200] for node in rule['nodes']]}" for rule in found]
 
 
 def told(page, place, words):

@@ -1,5 +1,6 @@
 """The lists that the tests are products of: rules, learners, networks, tasks; and a few things that many tests do."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -19,9 +20,13 @@ from flax import nnx
 import fewstep
 from fewstep import learners, losses, networks, rules, tasks
 from fewstep.cli import main
+from fewstep.experiments import Experiment, build, network_options
 from fewstep.interop import equinox as from_equinox
 from fewstep.interop import linen as from_linen
 from fewstep.interop import nnx as from_nnx
+from fewstep.models import Model, calibrate_model
+from fewstep.problems import IN_MEMORY, problem_of_rows
+from fewstep.tables import Table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 needs_omniglot = pytest.mark.skipif(
@@ -204,6 +209,16 @@ def dot(a: Any, b: Any) -> Any:
     return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+def untrained(table: Table, method: str, shots: int, change: Any = lambda meta: meta, **options: Any) -> Any:
+    """A model of a table that was not trained at all, calibrated on the validation tasks; and without that."""
+    experiment = Experiment(method, IN_MEMORY, schema=table.schema.to_dict(), shots=shots, seeds=1, **options)
+    options, network = experiment.groups[0], network_options(experiment)
+    built = build(experiment, problem_of_rows(options, network, table.schema, lambda: table))
+    plain = Model(built, {0: change(built.learner.init(jax.random.key(0)))}, 0)
+    calibration, _ = calibrate_model(plain, table.parts["validation"])
+    return dataclasses.replace(plain, calibration=calibration), plain
+
+
 def output(capsys: Any, *args: Any) -> tuple[Any, str, str]:
     """The exit code of a command, and what it printed on stdout and stderr."""
     try:
@@ -232,3 +247,10 @@ def used(folder, known, asked):
         capture_output=True, text=True, check=True, cwd=folder,
     )  # fmt: skip
     return json.loads(told.stdout)
+
+
+def bars(number: int, turn: int = 0) -> np.ndarray:
+    """A class that a small network can tell: stripes of its own width and brightness."""
+    image = np.zeros((16, 16, 3), np.uint8)
+    image[:, turn :: 2 + number % 4] = 60 + 9 * number
+    return np.rot90(image) if number % 2 else image

@@ -18,14 +18,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from fewstep._train import Row, first_state
 from fewstep.experiments import Experiment
 from fewstep.runs import create_run
-from fewstep.serve._app import Service
-from fewstep.serve._limits import Limits
-from fewstep.serve._log import Log
-from fewstep.serve._models import load_models
-from fewstep.serve._server import background
+from fewstep.runs.log import to_lines
+from fewstep.serve import Limits, Log, Service, background
+from fewstep.training import Row, first_state
 
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
@@ -33,12 +30,14 @@ SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], 
 
 def begun(folder: Path, rule: str, **options: Any) -> Path:
     """A run that was begun: its first weights. To train it would take longer, and the service cares for neither."""
-    options = {"tasks": "sinusoid", "hidden": (6,), "start": "he", "inner_lr": 0.02, "steps": 40} | options
-    run = create_run(folder / rule, Experiment(rule, **options))
+    options = {"tasks": "sinusoid", "hidden": (6,), "init": "he", "inner_lr": 0.02, "steps": 40} | options
+    run = create_run(folder / rule, Experiment(rule, **{k: v for k, v in options.items() if v is not None}))
     built = run.build()
     run.save(first_state(built.learner, built.optimizer, run.seeds))
     run.restore_log(0)
-    run.append(run.lines(Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)))
+    run.append(
+        to_lines([Row(step, [4.0 / step], [1.0], [3.0] if step == 40 else None) for step in (20, 40)], run.seeds)
+    )
     return run.path
 
 
@@ -48,9 +47,10 @@ def service(paths: Any, **options: Any) -> Any:
     names = {field.name for field in dataclasses.fields(Limits)}
     # Time enough to compile on a machine that is busy with other tests.
     limits = Limits(**{"seconds": 120.0, **{name: value for name, value in options.items() if name in names}})
-    others = {"most": 4, "log": Log("problems")} | {name: value for name, value in options.items() if name not in names}
-    loaded = load_models(paths, limits)
-    made = Service(loaded, limits, **others)
+    others = {"max_batch": 4, "log": Log("problems")} | {
+        name: value for name, value in options.items() if name not in names
+    }
+    made = Service(paths, limits, **{"max_batch": 4, "log": Log("problems"), **others})
     with background(made) as url:
         yield url, made
 
@@ -114,7 +114,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 
 def hold(made: Service, held: threading.Event) -> None:
     """Keeps the workers of a service busy until an event is set."""
-    for lane in made.engine.gatherer.lanes:
+    for lane in made.scheduler.batcher.lanes:
         lane.worker.submit(held.wait, 60)
 
 

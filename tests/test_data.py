@@ -19,14 +19,15 @@ from PIL import Image
 
 from fewstep import FewstepError, data
 from fewstep.cli import _show
-from fewstep.data import _download, _sources
+from fewstep.data import _catalog, _download, _places
 from fewstep.data._set import splits
 from fewstep.data.cifar import cifar_splits, read_cifar
 from fewstep.data.folder import folder_classes
 from fewstep.data.omniglot import omniglot_splits, read_omniglot
+from fewstep.files import cache
 
 CONTENT = bytes(range(256)) * 2000
-MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +54,13 @@ def folder_of(path, classes=12, each=4, **options):
 
 
 class Home(http.server.BaseHTTPRequestHandler):
-    """A server that can be told to break off, to send other bytes, to redirect, to know no ranges."""
+    """A server that can be told to break off, to send other bytes, to redirect."""
 
     ways: ClassVar[list[str]] = []
-    asked: ClassVar[list[tuple[str, str | None]]] = []
+    asked: ClassVar[list[str]] = []
 
     def do_GET(self):
-        wanted = self.headers.get("Range")
-        Home.asked.append((self.path, wanted))
+        Home.asked.append(self.path)
         way = Home.ways.pop(0) if Home.ways else ""
         if way.startswith("to "):
             self.send_response(302)
@@ -71,21 +71,19 @@ class Home(http.server.BaseHTTPRequestHandler):
             self.send_error(int(way))
             return
         content = CONTENT[:-1] + b"!" if way == "wrong" else CONTENT
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and way != "no ranges" else 0
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - start))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content[start : start + 200_000] if way == "break" else content[start:])
+        self.wfile.write(content[:200_000] if way == "break" else content)
 
     def log_message(self, *args):
         pass
 
 
 @pytest.fixture
-def home():
+def home(monkeypatch):
     Home.ways, Home.asked = [], []
+    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)  # what it waits before the next try
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -93,75 +91,75 @@ def home():
 
 
 def fetch(home, target):
-    return _download.download(f"{home}/file", target, MD5, pause=0.01)
+    return _download.download(f"{home}/file", target, SHA256)
 
 
-def test_a_whole_download_is_checked_and_not_done_twice(home, tmp_path):
+def files(folder):
+    return [path.name for path in folder.iterdir() if path.name != ".lock" and path.is_file()]
+
+
+def test_a_whole_download_is_checked_and_not_done_twice(home, tmp_path, capfd):
     assert fetch(home, tmp_path / "deep" / "file").read_bytes() == CONTENT
     fetch(home, tmp_path / "deep" / "file")
     assert len(Home.asked) == 1
+    (tmp_path / "deep" / "file").write_bytes(CONTENT[:-5])  # damaged on the disk
+    assert fetch(home, tmp_path / "deep" / "file").read_bytes() == CONTENT
+    assert len(Home.asked) == 2
+    assert "file: " not in capfd.readouterr().err.replace("downloading file: ", "")  # progress is ours
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_stopped(home, tmp_path):
-    Home.ways = ["break", "break"]
+def test_progress_is_passed_on(home, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setitem(_places._hooks, "progress", lambda *step: seen.append(step))
+    fetch(home, tmp_path / "file")
+    assert {(what, total, unit) for what, _, total, unit in seen} == {("downloading file", len(CONTENT) / 1e6, "MB")}
+    done = [step[1] for step in seen]
+    assert done == sorted(done)
+    assert done[-1] == len(CONTENT) / 1e6
+
+
+def test_a_download_that_breaks_off_is_tried_again(home, tmp_path):
+    Home.ways = ["break", "503"]
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert [wanted for _, wanted in Home.asked] == [None, "bytes=200000-", "bytes=400000-"]
-    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+    assert len(Home.asked) == 3
+    assert files(tmp_path) == ["file"]
 
 
-def test_what_came_is_kept_for_the_next_process(home, tmp_path):
-    Home.ways = ["break", "500", "503", "404"]
-    with pytest.raises(FewstepError, match=r"Cannot download http.*404.*kept"):
+@pytest.mark.parametrize(("ways", "reason"), [(["404"], "the server answered 404"), (["break"], "200000 bytes read")])
+def test_a_download_that_fails_every_time_leaves_nothing(home, tmp_path, ways, reason):
+    Home.ways = ways * 3
+    with pytest.raises(FewstepError, match=f"Cannot download {home}/file: .*{reason}.*Try again later"):
         fetch(home, tmp_path / "file")
-    assert (tmp_path / "file.part").stat().st_size == 200_000
-    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert Home.asked[-1][1] == "bytes=200000-"
-
-
-def test_a_server_without_ranges_starts_again(home, tmp_path):
-    Home.ways = ["break", "no ranges"]
-    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_a_part_that_is_too_long_is_dropped(home, tmp_path):
-    (tmp_path / "file.part").write_bytes(CONTENT + b"more")
-    Home.ways = ["416"]
-    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-
-
-def test_a_whole_part_is_taken_without_asking(home, tmp_path):
-    (tmp_path / "file.part").write_bytes(CONTENT)
-    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert Home.asked == []
+    assert files(tmp_path) == []
 
 
 def test_other_bytes_are_not_taken(home, tmp_path):
-    Home.ways = ["wrong"]
-    with pytest.raises(FewstepError, match=f"other bytes.*instead of {MD5}"):
+    Home.ways = ["wrong"] * 3
+    with pytest.raises(FewstepError, match=f"other bytes.*expected sha256:{SHA256} but got"):
         fetch(home, tmp_path / "file")
-    assert not list(tmp_path.glob("file*"))
+    assert files(tmp_path) == []
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
 
 
 def test_redirects_are_followed_to_the_web_only(home, tmp_path):
     Home.ways = ["to /elsewhere"]
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert Home.asked[-1][0] == "/elsewhere"
+    assert Home.asked[-1] == "/elsewhere"
     Home.ways = ["to file:///etc/passwd"] * 4
     with pytest.raises(FewstepError, match="Cannot download"):
         fetch(home, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
-def test_a_server_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(FewstepError, match=r"Cannot download http://127\.0\.0\.1:9/file"):
+def test_a_server_that_is_not_there_is_said(home, tmp_path):
+    with pytest.raises(FewstepError, match=r"Cannot download http://127\.0\.0\.1:9/file: Connection refused\. Try"):
         fetch("http://127.0.0.1:9", tmp_path / "file")
 
 
 def test_data_get_downloads_to_the_cache(home, places, capsys, monkeypatch):
-    archive = _sources.Archive("cifar-100-binary.tar.gz", home, MD5, 1)
-    known = _sources.SOURCES["cifar100"]._replace(files=(archive,))
-    monkeypatch.setitem(_sources.SOURCES, "cifar100", known)
+    archive = _catalog.Archive("cifar-100-binary.tar.gz", home, SHA256, 1)
+    known = data.SOURCES["cifar100"]._replace(files=(archive,))
+    monkeypatch.setitem(data.SOURCES, "cifar100", known)
     code, out, _ = output(capsys, "data", "get", "cifar100")
     assert (code, out.strip()) == (0, str(places / "cifar100" / archive.name))
     code, out, _ = output(capsys, "data", "check", "cifar100", "--json")
@@ -181,12 +179,12 @@ def test_a_disk_that_is_full_while_downloading_or_caching_is_said(home, tmp_path
         "resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
         "data.on_progress(lambda *told: None, print)\n"
         f"print(data.load('folder:{tmp_path}/images', 'all', size=6).images.shape)\n"
-        f"try: download('{home}/file', Path('{tmp_path}/file'), '{MD5}')\n"
+        f"try: download('{home}/file', Path('{tmp_path}/file'), '{SHA256}')\n"
         "except data._load.FewstepError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     kept, shape, refused = done.stdout.strip().splitlines()
-    assert kept.startswith("Cannot keep the prepared images")
+    assert kept.startswith("The prepared images are not kept")
     assert shape == "(48, 6, 6, 3)"
     assert refused.startswith("Cannot write")
     assert not list((tmp_path / "cache").rglob("*.new"))
@@ -205,8 +203,8 @@ def test_the_lists_and_what_cannot_be_had(capsys, tmp_path):
     assert "--images FOLDER" in err
     assert output(capsys, "data", "get")[0] == 2
     assert "Did you mean 'omniglot'" in output(capsys, "data", "get", "omniglod")[2]
-    assert output(capsys, "data", "path")[1].split() == [str(data.cache())]
-    assert output(capsys, "data", "path", "--data-dir", tmp_path)[1].split() == [str(tmp_path), str(data.cache())]
+    assert output(capsys, "data", "path")[1].split() == [str(cache())]
+    assert output(capsys, "data", "path", "--data-dir", tmp_path)[1].split() == [str(tmp_path), str(cache())]
     assert "not a folder" in output(capsys, "data", "path", "--data-dir", tmp_path / "none")[2]
 
 
@@ -331,7 +329,7 @@ def test_only_what_can_be_read_counts_as_here(tmp_path):
 
 def test_prepared_images_are_found_again_and_made_anew_when_files_change(tmp_path, places):
     path = folder_of(tmp_path / "images", 2)
-    load = lambda: (data._load._whole.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
+    load = lambda: (data._load._load_all.cache_clear(), data.load(f"folder:{path}", "all", size=6))[1]
     first = load()
     (kept,) = (places / "prepared").iterdir()
     same, old = kept.stat().st_ino, kept.with_name("old.npz")
@@ -362,7 +360,7 @@ def test_sizes_and_modes_that_differ_are_brought_to_one_and_said(tmp_path):
     assert made.images.shape == (11, 6, 6, 1)
     assert said == [
         f"{path} mixes 2 sizes and 4 modes (I;16, L, RGB, RGBA) of images: all were brought to 6 x 6 pixels in gray, "
-        "cut to their middle square."
+        "cropped to their middle square."
     ]
     assert sorted(int(value) for value in made.of("class01")[:, 0, 0, 0])[-2:] == [255, 255]  # clear is white paper
 

@@ -22,13 +22,13 @@ from serving import ask, begun, service
 
 import fewstep
 import fewstep.serve
-from fewstep import estimators, rules
+from fewstep import Experiment, estimators, rules
 from fewstep.cli._main import COMMANDS
 from fewstep.cli._parse import parse
-from fewstep.cli._reproduce import _ALL as REPRODUCTIONS
-from fewstep.cli._reproduce import Reproduce
-from fewstep.cli._train import Train
-from fewstep.experiments.build import build
+from fewstep.experiments import build
+from fewstep.models import pretrained
+from fewstep.runs import Run
+from fewstep.runs.code import copy_code
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -123,7 +123,8 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 @pytest.mark.xdist_group("serve")
 def test_the_code_of_the_service_runs(tmp_path, monkeypatch, capsys):
     """Against a service on another port: what is asked with curl, in order, then the client."""
-    with service([begun(tmp_path, "mtnet")]) as (url, _):
+    monkeypatch.chdir(tmp_path)
+    with service([begun(tmp_path / "runs", "mtnet")]) as (url, _):
         adapter = ""
         for words in (shlex.split(line) for line in shell_lines("docs/serve.md") if line.startswith("curl")):
             path, body = words[1].removeprefix("localhost:8000"), words[words.index("-d") + 1] if "-d" in words else ""
@@ -157,7 +158,9 @@ def read(args: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("page", [page for page in pages_with("sh") if commands(page)])
-def test_the_commands_of_a_page_are_those_of_the_parser(page, monkeypatch):
+def test_the_commands_of_a_page_are_those_of_the_parser(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_files(page)
     if page == "docs/add-a-method.md":  # its commands are of the rule that it adds
         scope: dict[str, Any] = {}
         exec(blocks(page, "python")[-1].text, scope)
@@ -165,11 +168,29 @@ def test_the_commands_of_a_page_are_those_of_the_parser(page, monkeypatch):
     for args in commands(page):
         if args[0].startswith("--"):  # it would be done at once; `test_command_line` has these
             continue
+        if args[0] == "eval" and args[1] not in pretrained() and not Path(args[1]).exists():
+            begin(Path(args[1]), Experiment("mtnet", "sinusoid"))
         command = read(args)
-        if isinstance(command, Reproduce):
-            assert command.name in REPRODUCTIONS
-        if isinstance(command, Train) and not command.experiment.tasks.startswith(("folder:", "table:")):
-            build(command.experiment)  # refuses unknown names, and options that do not apply
+        experiment = getattr(command, "experiment", None)
+        if experiment is None:
+            continue
+        if not experiment.tasks.startswith(("folder:", "table:")):
+            build(experiment)  # refuses unknown names, and what does not fit together
+        if command.run_settings.run is not None:
+            begin(command.run_settings.run, experiment)
+
+
+def write_files(page: str) -> None:
+    """The files that a page shows: blocks of Python whose first line is a name such as mine.py."""
+    for block in blocks(page, "python"):
+        if named := re.match(r'"""(\w+\.py)"""', block.text):
+            Path(named[1]).write_text(block.text)
+
+
+def begin(path: Path, experiment: Experiment) -> None:
+    """A run that was begun: what options `eval` has depends on it."""
+    path.mkdir(parents=True, exist_ok=True)
+    Run(path, copy_code(experiment, path)).write_config()
 
 
 def test_a_misspelled_option_is_seen():

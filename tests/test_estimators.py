@@ -1,7 +1,7 @@
 """The estimators: scikit-learn's own checks, learning from tasks, adapting, saving; what does not match is refused."""
 
-import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -10,12 +10,19 @@ import jax
 import numpy as np
 import pandas
 import pytest
+from helpers import assert_equal, output
 from sklearn.base import clone
 
 from fewstep import FewstepError
 from fewstep.estimators import FewShotClassifier, FewShotRegressor, load
 from fewstep.estimators._input import parts_of
-from fewstep.tables._ensemble import _programs
+from fewstep.estimators._save import _KIND as KIND
+from fewstep.files import read_archive, write_archive
+from fewstep.models import adapt
+from fewstep.models._adaptation import _programs
+from fewstep.problems import read_frame
+from fewstep.runs import load as load_run
+from fewstep.tables import read
 
 SMALL = {"steps": 60, "seeds": 2, "hidden": (16,), "shots": 4, "random_state": 0, "outer_lr": 0.01}
 
@@ -88,20 +95,44 @@ class TestRegressor:
             load(path)
 
     @pytest.mark.parametrize(
-        ("change", "said"),
+        ("kind", "version", "change", "said"),
         [
-            ({"format": 2}, "has the format 2, and this version of fewstep reads 1"),
-            ({"class": "FewShotRanker"}, "holds a 'FewShotRanker'. Known: FewShotClassifier, FewShotRegressor"),
-            ({"class": "Adapted"}, "holds a 'Adapted'"),
+            (KIND, 99, {}, "has format 99 and this version reads format 2. It was saved by a newer version of fewstep"),
+            (KIND, 1, {}, "It was saved by an older version of fewstep. Train and save it again."),
+            ("fewstep model", 2, {}, "holds a fewstep model, not a few-shot estimator"),
+            (
+                KIND,
+                2,
+                {"class": "FewShotRanker"},
+                "holds a 'FewShotRanker'. Known: FewShotClassifier, FewShotRegressor",
+            ),
+            (KIND, 2, {"class": "Adapted"}, "holds a 'Adapted'"),
         ],
     )
-    def test_a_file_of_another_kind_is_refused(self, fitted, change, said, tmp_path):
-        with np.load(fitted.save(tmp_path / "model")) as file:
-            arrays = dict(file)
-        about = json.loads(arrays["about.json"].tobytes()) | change
-        np.savez(tmp_path / "other.npz", **arrays | {"about.json": np.frombuffer(json.dumps(about).encode(), np.uint8)})
+    def test_a_file_of_another_kind_is_refused(self, fitted, kind, version, change, said, tmp_path):
+        about, arrays = read_archive(fitted.save(tmp_path / "model"), KIND, 2)
+        write_archive(tmp_path / "other.npz", kind, version, about | {"more": about["more"] | change}, arrays)
         with pytest.raises(FewstepError, match=re.escape(said)):
             load(tmp_path / "other.npz")
+
+    def test_a_file_that_was_changed_is_refused(self, fitted, tmp_path):
+        with np.load(fitted.save(tmp_path / "model")) as file:
+            arrays = dict(file)
+        name = next(name for name in arrays if name.startswith("0:"))
+        np.savez(tmp_path / "other.npz", **arrays | {name: arrays[name] + 1})
+        with pytest.raises(FewstepError, match=r"is damaged: its contents do not match its checksum\. Train and save"):
+            load(tmp_path / "other.npz")
+        assert load(tmp_path / "model").predict(self.new[["age", "sex"]]).shape == (12,)
+
+    def test_a_pickled_one_answers_the_same(self, fitted):
+        again = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(again.predict(self.new[["age", "sex"]]), fitted.predict(self.new[["age", "sex"]]))
+        known = self.new.iloc[:4]
+        adapted = fitted.adapt(known[["age", "sex"]], known["size"])
+        copy = pickle.loads(pickle.dumps(adapted))
+        assert_equal(
+            copy.predict_interval(known[["age", "sex"]]).to_numpy(), adapted.predict_interval(known).to_numpy()
+        )
 
     def test_a_saved_task_answers_the_same(self, fitted, tmp_path):
         known = self.new.iloc[:4]
@@ -157,6 +188,49 @@ class TestRegressor:
             FewShotRegressor("mtnett", **SMALL).fit(x, y, tasks)
 
 
+@pytest.mark.parametrize(("method", "target"), [("mtnet+rates", "size"), ("ridge", "tall"), ("gaussian", "size")])
+def test_an_estimator_is_the_model_of_the_command(method, target, tmp_path, capsys):
+    table = lines(12)
+    table["tall"] = np.where(table["size"] > table["size"].mean(), "yes", "no")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    # Small, so that the command does not spread the tasks over devices, which rounds differently.
+    words = ("--task", "task", "--x", "age", "sex", "--y", target, "--shots", 4, "--steps", 6, "--seed", 3,
+             "--hidden", 16, 16, "--no-report")  # fmt: skip
+    assert output(capsys, "train", method, f"table:{tmp_path / 't.csv'}", *words, "--run", tmp_path / "run")[0] == 0
+    run = load_run(tmp_path / "run")
+    known = pandas.read_csv(tmp_path / "t.csv", engine="python")
+    known = known[~known.task.isin(run.experiment.classes["test"])]
+    make = FewShotRegressor if target == "size" else FewShotClassifier
+    made = make(
+        method, validation=run.experiment.classes["validation"], random_state=3, steps=6, shots=4, hidden=(16, 16)
+    )
+    made.fit(known[["age", "sex"]], known[target], tasks=known["task"])
+    same = lambda experiment: {
+        name: value for name, value in experiment.settings().items()
+        if name not in ("tasks", "task", "x", "y", "classes", "schema", "source")
+    }  # fmt: skip
+    assert same(made.model_.experiment) == same(run.experiment)
+    assert_equal(made.model_.metas, run.metas)
+    assert made.model_.calibration == run.calibration
+    assert made.n_iter_ == run.step
+    new = lines(1, 12, seed=7).assign(tall="yes")
+    new.loc[0, "age"] = 40.0  # far outside: warned of, with a wide interval
+    support, query = (
+        read_frame(run.problem, read(new[:4]), "support"),
+        read_frame(run.problem, read(new[4:]), "query"),
+    )
+    answer = adapt(run, support).answer(query.x, distance=query.distance)
+    written = run.kind.write(run.problem, query, answer).columns
+    with pytest.warns(UserWarning, match="holds 40 in the column 'age'"):
+        adapted = made.adapt(new[["age", "sex"]][:4], new[target][:4])
+    if target == "tall":
+        np.testing.assert_array_equal(adapted.predict_proba(new[["age", "sex"]][4:]), answer.mean)
+        return
+    told = adapted.predict_interval(new[["age", "sex"]][4:])
+    for name in ("prediction", "low", "high"):
+        np.testing.assert_array_equal(told[name], written[name])
+
+
 @pytest.mark.slow
 def test_a_feature_may_be_called_as_the_target_is():
     """Were it taken for the target, a constant would be learned to perfection, and from nothing."""
@@ -165,7 +239,7 @@ def test_a_feature_may_be_called_as_the_target_is():
     place = pandas.DataFrame({"x": random.normal(size=80), "y": random.normal(size=80)})
     noise = random.normal(size=80)
     model = FewShotRegressor("ridge", **SMALL).fit(place, noise, tasks=names)
-    assert model.ensemble_.schema.target.name == "target y"
+    assert model.model_.problem.details.schema.target.name == "target y"
     adapted = model.adapt(place[:40], noise[:40])
     assert adapted.score(place[:40].assign(y=noise[:40]), noise[:40]) < 0.9
 

@@ -9,7 +9,8 @@ from helpers import output, used
 
 import fewstep
 from fewstep.export.export import safetensors
-from fewstep.runs import adapt, create_run, load, train_run
+from fewstep.models import adapt
+from fewstep.runs import create_run, load, train_run
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ class TestExport:
         x, y = [[0.0], [1.0], [2.0]], [[0.5], [1.0], [0.3]]
         asked = np.linspace(-5, 5, 130)[:, None].tolist()  # more than one chunk
         made, count = used(tmp_path / "e", [x, y], asked)
-        expected = adapt(load(run), fewstep.batch(x, y), np.asarray(asked, np.float32))
+        expected = adapt(load(run), fewstep.batch(x, y)).answer(np.asarray(asked, np.float32)).mean
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)
         assert count == 130
 

@@ -45,7 +45,7 @@ def zipped(path):
 
 
 def load(path, **options):
-    data._load._whole.cache_clear()
+    data._load._load_all.cache_clear()
     return data.load(f"folder:{path}", "all", size=8, **options)
 
 
@@ -122,8 +122,7 @@ def test_two_classes_of_the_same_images_are_named(tmp_path, remarks):
         shutil.copy(path / "train" / "a" / f"{image}.png", path / "train" / "b" / f"{3 - image}.png")
     load(path)
     assert remarks == [
-        f"{path}: classes hold the same images, so that no method can tell them apart: "
-        "'train/a' and 'train/b'. Keep one."
+        f"{path}: classes hold the same images, which no method can tell apart: 'train/a' and 'train/b'. Keep one."
     ]
 
 

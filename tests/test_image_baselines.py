@@ -1,5 +1,6 @@
 """Nearest class means without training, beside a run on images."""
 
+import dataclasses
 import json
 
 import jax
@@ -10,12 +11,15 @@ from helpers import output
 from PIL import Image
 
 from fewstep import tasks
+from fewstep.cli._eval import better_baseline
 from fewstep.learners import color_histogram, nearest_mean, pixels
-from fewstep.runs import better_baseline, evaluate_run, image_baselines, load
+from fewstep.models import evaluate_model
+from fewstep.problems import Plan, ScoreRow
+from fewstep.runs import load
 
 NAMES = ["nearest mean of pixels", "nearest mean of color histograms"]
-TRAIN = (
-    "train", "prototypes", "--ways", 3, "--queries", 3, "--filters", 2, "--blocks", 1, "--image-size", 8, "--steps", 0,
+OPTIONS = (
+    "--ways", 3, "--queries", 3, "--filters", 2, "--blocks", 1, "--image-size", 8, "--steps", 0,
     "--no-report",
 )  # fmt: skip
 
@@ -40,7 +44,15 @@ def run(tmp_path_factory):
                 Image.fromarray(photo(number, turn)).save(home / "photos" / f"c{number}" / f"{turn}.png")
         from fewstep.cli import main
 
-        assert main([str(word) for word in (*TRAIN, f"folder:{home}/photos", "--run", home / "run")]) == 0
+        assert (
+            main(
+                [
+                    str(word)
+                    for word in ("train", "prototypes", f"folder:{home}/photos", *OPTIONS, "--run", home / "run")
+                ]
+            )
+            == 0
+        )
         yield home / "run"
 
 
@@ -99,11 +111,15 @@ def test_eval_has_the_baselines_beside_the_run_and_says_when_they_win(run, capsy
 def test_the_baselines_see_the_tasks_of_the_run(run):
     """A run that is the same learner has the same score."""
     model = load(run)
-    same = model.built._replace(make=lambda ways, norm=None: nearest_mean(pixels, ways))
-    twin = model._replace(built=same, metas=[nearest_mean(pixels, 3).init(jax.random.key(0))])
-    (row,) = evaluate_run(twin, shots=(2,), steps=(0,), n_tasks=6, norms=(None,))
-    found = image_baselines(model, shots=(2,), n_tasks=6)
-    assert found[NAMES[0]][0]["mean"] == row["mean"]
+    method = model.built.method._replace(
+        learner=lambda experiment, problem, rule, ways, norm: nearest_mean(pixels, ways)
+    )
+    built = dataclasses.replace(model.built, method=method)
+    twin = dataclasses.replace(model, built=built, metas={0: nearest_mean(pixels, 3).init(jax.random.key(0))})
+    plan = Plan((2,), n_tasks=6, queries=3)
+    (row,) = evaluate_model(twin, plan, steps=(0,), norms=(None,))
+    found = model.kind.baselines(model.problem, plan, print)
+    assert found[NAMES[0]][0].mean == row.mean
 
 
 def test_baselines_can_be_left_out(run, capsys):
@@ -113,8 +129,9 @@ def test_baselines_can_be_left_out(run, capsys):
 
 
 def test_a_run_that_is_ahead_is_left_in_peace():
-    rows = [{"shots": 1, "mean": 0.4}, {"shots": 1, "mean": 0.6}, {"shots": 5, "mean": float("nan")}]
-    others = {"a": [{"shots": 1, "mean": 0.5}], "b": [{"shots": 1, "mean": 0.6}]}
-    assert better_baseline(rows, others) is None
-    others["b"].append({"shots": 5, "mean": 0.2})
-    assert better_baseline(rows, others) == ("b", {"shots": 5, "mean": 0.2}, 0.0)
+    row = lambda shots, mean: ScoreRow("test", shots, 0, "accuracy", mean, 0.1, 6)
+    rows = [row(1, 0.4), row(1, 0.6), row(5, float("nan"))]
+    others = {"a": [row(1, 0.5)], "b": [row(1, 0.6)]}
+    assert better_baseline(rows, others) == ""
+    others["b"].append(row(5, 0.2))
+    assert "at 5 shots the b has 0.200, the model at best 0.000." in better_baseline(rows, others)

@@ -1,36 +1,30 @@
-"""Runs on images as a user types them: a folder, other ways, learners, adapting to pictures, reproductions."""
+"""Runs on images as a user types them: a folder, other ways, learners, adapting to pictures."""
 
 import csv
-import dataclasses
-import html
 import io
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from helpers import DATA, needs_omniglot, output
+from helpers import DATA, bars, needs_omniglot, output
 from PIL import Image
 
 from fewstep import Experiment, FewstepError, data
 from fewstep.cli import main
-from fewstep.experiments.build import build
-from fewstep.models.shipped import read_about, read_meta, shipped
+from fewstep.experiments import build
+from fewstep.models import adapt, evaluate_model, load_pretrained, pretrained
+from fewstep.problems import Plan
 from fewstep.reports import scores, write_report
-from fewstep.reproduce import STUDIES, Watch, reproduce, table_rows
-from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._gather import command, gather, row_command
-from fewstep.runs import Progress, adapt, evaluate_run, load, open_run
+from fewstep.runs import load, open_run
 from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("images")  # what one test trains, others use
 PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SIZES = ("--queries", "2", "--validation-tasks", "4")
-TRAIN = ("train", "anil", "--steps", "4", "--validate-every", "2", "--log-every", "2", "--meta-batch", "2")
+STEPS = ("--steps", "4", "--validate-every", "2", "--log-every", "2", "--meta-batch", "2")
 SMALL = (
     "--ways",
     "3",
@@ -47,11 +41,8 @@ SMALL = (
 )
 
 
-def bars(number, turn=0):
-    """A class that a small network can tell: stripes of its own width and brightness."""
-    image = np.zeros((16, 16, 3), np.uint8)
-    image[:, turn :: 2 + number % 4] = 60 + 9 * number
-    return np.rot90(image) if number % 2 else image
+def command(photos):
+    return ("train", "anil", f"folder:{photos}", *STEPS, *SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +61,9 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(photos, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "x"
-    assert main([*TRAIN, f"folder:{photos}", *SMALL, *SIZES, "--run", str(path), "--no-report"]) == 0
+    assert main([*command(photos), *SIZES, "--run", str(path), "--no-report"]) == 0
     models = {"anil": load(path)}
-    write_report(path / "report.html", models, scores(models, steps=(0, 1), n_tasks=4))
+    write_report(path / "report.html", models, scores(models, n_tasks=4))
     return path
 
 
@@ -89,7 +80,7 @@ def test_the_split_stays_when_the_folder_grows(run, photos, capsys):
     (photos / "c99").mkdir()
     Image.fromarray(bars(3)).save(photos / "c99" / "0.png")
     before = open_run(run).experiment.classes
-    code, out, err = output(capsys, *TRAIN, f"folder:{photos}", *SMALL, *SIZES, "--run", run, "--no-report", "--json")
+    code, out, err = output(capsys, *command(photos), *SIZES, "--run", run, "--no-report", "--json")
     (photos / "c99" / "0.png").unlink()
     (photos / "c99").rmdir()
     assert (code, json.loads(out)["step"]) == (0, 4), err
@@ -111,7 +102,7 @@ def test_eval_tells_both_ways_of_normalizing_and_takes_fewer_ways(run, capsys):
     assert "A task has 4 classes and the network 3 outputs" in err
     assert "--ways is 0" in output(capsys, "eval", run, "--ways", 0)[2]
     with pytest.raises(FewstepError, match="Unknown split 'tset'"):
-        evaluate_run(load(run), shots=(1,), steps=(1,), split="tset")
+        evaluate_model(load(run), Plan((1,), split="tset"), steps=(1,))
 
 
 @pytest.mark.slow
@@ -130,7 +121,7 @@ def test_prototypes_are_tested_at_more_ways_than_they_were_trained_at(photos, tm
 
 def test_a_start_that_fails_leaves_no_folder_in_the_way(photos, tmp_path, capsys):
     for wrong, said in ((("--queries", 9), "fewer images"), (("--validation-ways", 4), "4 classes")):
-        code, _, err = output(capsys, *TRAIN, f"folder:{photos}", *SMALL, *wrong, "--run", tmp_path / "x")
+        code, _, err = output(capsys, *command(photos), *wrong, "--run", tmp_path / "x")
         assert code == 2
         assert said in err
         assert not (tmp_path / "x").exists()
@@ -203,149 +194,6 @@ def test_thousands_of_steps_on_two_devices_do_not_stall(photos, tmp_path):
     assert load(tmp_path / "run").step == 5000
 
 
-@pytest.fixture(scope="module")
-def mini(photos, tmp_path_factory):
-    """A folder as of miniImageNet: images in one place, and the lists of Ravi & Larochelle."""
-    home = tmp_path_factory.mktemp("mini")
-    for part, numbers in (("train", range(5)), ("val", range(5)), ("test", range(5))):
-        lines = ["filename,label"]
-        for number in numbers:
-            for turn in range(16):
-                label = f"{part[0]}{number:08d}"
-                lines.append(f"{label}{turn:08d}.jpg,{label}")
-                Image.fromarray(bars(number, turn % 3)).save(home / f"{label}{turn:08d}.jpg")
-        (home / f"{part}.csv").write_text("\n".join(lines) + "\n")
-    return home
-
-
-@pytest.mark.slow
-def test_miniimagenet_from_a_users_folder(mini, tmp_path, capsys):
-    out = tmp_path / "out"
-    command = ("reproduce", "miniimagenet", "--images", mini, "--quick", "--n-tasks", 3, "--out", out, "--json")
-    code, told, err = output(capsys, *command, "--only", "prototypes-1shot", "--budget", "4s")
-    assert code == 0, err
-    result = json.loads(told)
-    assert [row["setting"]["statistics"] for row in result["rows"]] == ["of the query", "of the support"]
-    assert result["rows"][0]["published"] == 0.4942
-    assert result["rows"][0]["steps"] >= 1
-    assert "--budget 4s" in result["command"]
-    # Another row, from another go, in the same folder: the result tells of both, and none is trained again.
-    _trained_as(out / "cells", "neighbor")
-    # A third one was stopped: it is told as under way, with its curve and how to go on.
-    _trained_as(out / "cells", "matching")
-    (out / "cells" / "matching-1shot" / "judged.json").unlink()
-    code, told, err = output(capsys, *command, "--only", "neighbor-1shot", "--resume", "--budget", "4s")
-    assert code == 0, err
-    result = json.loads(told)
-    assert {row["method"] for row in result["rows"]} == {"prototypes", "neighbor"}
-    (open_row,) = result["unfinished"]
-    steps = result["rows"][0]["steps"]
-    assert (open_row["cell"], open_row["step"], open_row["steps"]) == ("matching-1shot", steps, steps)
-    assert 0 <= open_row["validation_accuracy"] <= 1
-    ending = f"--images FOLDER --quick --steps {steps} --n-tasks 3 --only "
-    assert open_row["command"] == f"fewstep reproduce miniimagenet {ending}matching-1shot --resume"
-    assert result["rows"][0]["command"] == f"fewstep reproduce miniimagenet {ending}prototypes-1shot"
-    assert table_rows(result["rows"])[0][1].endswith(f"{steps:,} steps, statistics of the query")
-    assert "matching" in (out / "figures" / "accuracy-by-time.csv").read_text()
-    assert "compiling" not in err
-    pages = {name: (out / name).read_text() for name in ("report.html", "episodes.html")}
-    assert "episodes.html" in pages["report.html"]
-    assert pages["episodes.html"].count("<table>") == 2 * 4
-    assert {p.name for p in (out / "figures").iterdir()} >= {"accuracy-by-time.png", "accuracy-by-time.csv"}
-    assert json.loads((out / "result.json").read_text())["cost"][0]["training_minutes"] > 0
-
-
-def test_a_row_that_was_stopped_is_told_with_its_curve(mini, tmp_path):
-    study, out = STUDIES["miniimagenet"], tmp_path / "out"
-    stop = Progress(lambda first, last: None, lambda step, row: signal.raise_signal(signal.SIGINT), lambda text: None)
-    scale = study.quick._replace(only=("prototypes-1shot",), steps=8, n_tasks=3)
-    data.images_at("miniimagenet", mini)
-    assert reproduce(study, out, scale, Watch(lambda cells: lambda number: stop, print)) is None
-    (row,) = json.loads((out / "result.json").read_text())["unfinished"]
-    assert row["cell"] == "prototypes-1shot"
-    assert row["command"].endswith("--only prototypes-1shot --resume")
-    assert row["command"] in html.unescape((out / "report.html").read_text())
-    data._places._asked.clear()
-
-
-def _trained_as(cells, method):
-    """Makes the row of another method of that of prototypes."""
-    shutil.copytree(cells / "prototypes-1shot", cells / f"{method}-1shot")
-    config = cells / f"{method}-1shot" / "config.json"
-    config.write_text(config.read_text().replace('"method": "prototypes"', f'"method": "{method}"'))
-
-
-def test_a_row_that_was_trained_otherwise_is_not_told_as_the_studys(tmp_path):
-    study = STUDIES["omniglot"]
-    cell = study.cells(study.scale)[0]
-    other = dataclasses.replace(cell.experiment, outer_lr=0.001, steps=7)
-    (tmp_path / "cells" / cell.name).mkdir(parents=True)
-    config = {"fewstep": "0.1.0", "experiment": dataclasses.asdict(other)}
-    (tmp_path / "cells" / cell.name / "config.json").write_text(json.dumps(config))
-    with pytest.raises(FewstepError, match=r"trained otherwise .*: outer_lr is 0.001 there and 0.002 here\."):
-        gather(study, tmp_path, study.scale)
-
-
-def test_a_row_that_diverged_is_told_and_drawn(tmp_path):
-    study = STUDIES["cifar-fs"]
-    (cell,) = (cell for cell in study.cells(study.scale) if cell.name == "maml-5shot")
-    lost = {"seconds": 1.0, "steps_per_second": None, "diverged_at": 3, "diverged_seeds": 1, "errors": []}
-    lost |= {"training": [{"step": 1, "errors": [0.5]}], "times": [(1, 2.0), (3, 2.5)], "episodes": []}
-    (row,) = study.rows([cell], [lost])
-    assert (row["verdict"], row["published"], row["mean"]) == ("diverged", 0.715, None)
-    assert "diverged" in table_rows([row])[0][2]
-    (figure,) = (figure for figure in study.figures([cell], [lost], {}) if figure.panels)
-    write_figure(tmp_path, figure, "")
-    assert figure.data == [("5 ways, 5 shots", "MAML", 1 / 4 / 60, 0.5, 1, 2.0 / 60)]  # four steps a second
-    assert "0 of 0 right" in study.pages([cell], [lost])["episodes"]
-    assert command(study, study.scale._replace(shots=(1, 5), budget=90.0)).endswith("--budget 90s --shots 1 5")
-    study = STUDIES["omniglot"]
-    told = row_command(study, study.scale._replace(budget=90.0), "mtnet-5way-5shot", 7, 5)
-    assert told == "fewstep reproduce omniglot --steps 7 --only mtnet-5way-5shot --shots 5"
-
-
-def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):
-    (tmp_path / "train.csv").write_text("filename,label\nn1.jpg,n\n")
-    for name in ("val", "test"):
-        (tmp_path / f"{name}.csv").write_text((mini / f"{name}.csv").read_text())
-    command = ("reproduce", "miniimagenet", "--quick", "--out", tmp_path / "out", "--images")
-    assert "has no n1.jpg" in output(capsys, *command, tmp_path)[2]
-    (tmp_path / "train.csv").write_text("other\n1\n")
-    code, _, err = output(capsys, *command, tmp_path, "--overwrite")
-    assert code == 2
-    assert "needs columns filename and label" in err
-    data._places._asked.clear()
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("omniglot", "--budget", "soon"), "--budget is 'soon'. Give a time such as"),
-        (("omniglot", "--budget", "1m", "--steps", "5"), "both given"),
-        (("omniglot", "--images", "."), "--images does not apply"),
-        (("sinusoid", "--budget", "1m"), "--budget does not apply"),
-        (("omniglot", "--only", "mtnet-5way"), "Did you mean 'mtnet-5way-1shot'"),
-    ],
-)
-def test_mistakes_in_a_reproduction_of_images(given, said, capsys, tmp_path):
-    code, _, err = output(capsys, "reproduce", *given, "--out", tmp_path / "out")
-    assert code == 2
-    assert said in err
-
-
-def test_the_papers_rows_are_all_there():
-    names = lambda study, **scale: {cell.name for cell in study.cells(study.scale._replace(**scale))}
-    omniglot = names(STUDIES["omniglot"])
-    assert {f"{m}-{w}way-1shot" for m in ("mtnet", "tnet", "maml", "meta_sgd", "matching") for w in (5, 20)} <= omniglot
-    assert {"prototypes-1shot", "mtnet-vinyals-5way-1shot"} <= omniglot
-    cells = STUDIES["omniglot"].cells(STUDIES["omniglot"].scale)
-    assert {cell.label for cell in cells if cell.experiment.split == "maml"} == {"MT-net", "T-net", "MAML", "Meta-SGD"}
-    assert [cell.name for cell in cells if cell.ours] == ["mtnet-vinyals-5way-1shot", "mtnet-vinyals-20way-1shot"]
-    assert all(cell.setting["split"] == cell.experiment.split for cell in cells)
-    assert "mtnet-5way-5shot" in names(STUDIES["omniglot"], shots=(5,))
-    assert {"mtnet-1shot", "prototypes-5shot"} <= names(STUDIES["cifar-fs"])
-
-
 @needs_omniglot
 def test_the_model_of_the_package_tells_unseen_characters_apart():
     data.look_in(DATA)
@@ -354,19 +202,18 @@ def test_the_model_of_the_package_tells_unseen_characters_apart():
     ink = [1 - characters.of(name) / 255 for name in characters.names[::80][:5]]
     support = batch(np.concatenate([images[:1] for images in ink]), np.arange(5))
     asked = np.concatenate([images[1:11] for images in ink])
-    made = adapt(load("omniglot-mtnet-5way"), support, asked, norm="transductive")
+    made = adapt(load("omniglot-mtnet-5way"), support, norm="transductive").answer(asked).mean
     assert (made.argmax(axis=1) == np.repeat(np.arange(5), 10)).mean() > 0.9
 
 
 def test_models_that_come_with_the_package():
-    assert "omniglot-mtnet-5way" in shipped()
-    for name in shipped():
-        experiment, step = read_about(name)
-        meta = read_meta(name, build(experiment))
-        assert step > 0
-        assert all(np.isfinite(leaf).all() for leaf in np.asarray(meta["weights"]["dense"]["kernel"]))
-        assert load(name).step == step
+    assert "omniglot-mtnet-5way" in pretrained()
+    for name in pretrained():
+        model = load_pretrained(name)
+        assert model.step > 0
+        assert np.isfinite(np.asarray(model.meta()["weights"]["dense"]["kernel"])).all()
+        assert load(name).step == model.step
     with pytest.raises(FewstepError, match="Did you mean the package's model 'omniglot-mtnet-5way'"):
         load("omniglot-mtnet")
     with pytest.raises(FewstepError, match="Unknown model"):
-        read_about("nothing")
+        load_pretrained("nothing")

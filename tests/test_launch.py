@@ -21,7 +21,7 @@ from fewstep.cli import main
 from fewstep.cli._launch import with_separator
 from fewstep.machine import distributed
 from fewstep.machine.cluster import Place, find_place, local_device
-from fewstep.machine.layout import Layout
+from fewstep.machine.devices import Layout
 from fewstep.runs import checkpoint as checkpoints
 from fewstep.runs import create_run, open_run, train_run
 
@@ -126,7 +126,7 @@ def test_checkpoints_are_the_same_bits_for_any_number_of_processes(tmp_path):
     run = open_run(tmp_path / "two")
     state, messages = run.state(run.build())
     assert (digest(state), messages) == (told[0][1], [])
-    folder = run.checkpoints / f"{checkpoints.steps(run.checkpoints)[-1]:09d}"
+    folder = run.checkpoints / f"{checkpoints.checkpoint_steps(run.checkpoints)[-1]:09d}"
     assert {path.name for path in (folder / "state").glob("ocdbt.process_*")}  # by Orbax's way for several processes
     checkpoints.verify(folder)
 
@@ -159,7 +159,7 @@ def test_one_killed_ends_the_others_and_the_run_goes_on_until_ctrl_c(tmp_path, k
     path = tmp_path / "x"
     command = ["launch", "--processes", 2, "--", *TRAIN, "--steps", 10**7, "--save-every", 0.5, "--run", path]
     process = fewstep(*command)
-    until(lambda: checkpoints.steps(path / "checkpoints"), process)
+    until(lambda: checkpoints.checkpoint_steps(path / "checkpoints"), process)
     pids = children(process)
     assert len(pids) == 2
     os.kill(pids[killed], signal.SIGKILL)
@@ -172,15 +172,15 @@ def test_one_killed_ends_the_others_and_the_run_goes_on_until_ctrl_c(tmp_path, k
     )
     assert err.count("fewstep:") == 1
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-    reached = checkpoints.steps(path / "checkpoints")[-1]
+    reached = checkpoints.checkpoint_steps(path / "checkpoints")[-1]
     again = fewstep(*command)
-    until(lambda: checkpoints.steps(path / "checkpoints")[-1] > reached, again)
+    until(lambda: checkpoints.checkpoint_steps(path / "checkpoints")[-1] > reached, again)
     again.send_signal(signal.SIGINT)
     code, _, err = ended(again)
     assert code == 130
     assert f"Going on from step {reached} of" in err
     (stopped,) = re.findall(r"Stopped at step (\d+), saved in", err)
-    assert checkpoints.steps(path / "checkpoints")[-1] == int(stopped)
+    assert checkpoints.checkpoint_steps(path / "checkpoints")[-1] == int(stopped)
     assert column(path, "step").tolist() == [*range(4, int(stopped) + 1, 4)]
 
 
@@ -196,7 +196,7 @@ def by_hand(path, *options):
 )
 def test_without_a_launcher_the_others_end_with_a_line_too(tmp_path, killed, line):
     both = by_hand(tmp_path / "x", "--steps", 10**7, "--save-every", 0.5)
-    until(lambda: checkpoints.steps(tmp_path / "x" / "checkpoints"), both[0])
+    until(lambda: checkpoints.checkpoint_steps(tmp_path / "x" / "checkpoints"), both[0])
     both[killed].kill()
     code, _, err = ended(both[1 - killed])
     assert code != 0
@@ -209,7 +209,7 @@ def test_without_a_launcher_the_others_end_with_a_line_too(tmp_path, killed, lin
 def test_a_process_that_no_longer_answers_ends_the_others_within_a_minute(tmp_path):
     path = tmp_path / "x"
     process = fewstep("launch", "--processes", 2, *TRAIN, "--steps", 10**7, "--save-every", 0.5, "--run", path)
-    until(lambda: checkpoints.steps(path / "checkpoints"), process)
+    until(lambda: checkpoints.checkpoint_steps(path / "checkpoints"), process)
     os.kill(children(process)[1], signal.SIGSTOP)
     stopped = time.monotonic()
     code, _, err = ended(process)

@@ -159,7 +159,7 @@ def test_describe_prints_the_table(capsys):
     assert "attention/query" in printed
     assert "kernel (1, 2), bias (0, 1)" in printed
     assert "no: looked up by index" in printed
-    assert "left alone by the inner loop: norm/bias, norm/scale" in printed
+    assert "not adapted by the inner loop: norm/bias, norm/scale" in printed
 
 
 def test_the_t_net_of_attention_is_attention_with_t_on_its_outputs():

@@ -15,10 +15,11 @@ from sklearn.model_selection import KFold
 
 from fewstep import data
 from fewstep.cli import main
-from fewstep.layerwise.tables import Table
-from fewstep.reproduce.layerwise import _methods, _sets, _sgd, tables
-from fewstep.reproduce.layerwise._published import ALL
-from fewstep.reproduce.layerwise._rows import summary
+from fewstep.layerwise.tables import to_labels
+from fewstep.reproduce import STUDIES, Result, read_record, tables_of
+from fewstep.reproduce.layerwise import _grid, _methods, _sets, _sgd
+from fewstep.reproduce.layerwise._rows import ALL, FoldScore, summary
+from fewstep.tables import Frame
 
 POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
 
@@ -93,7 +94,7 @@ class TestCommandLine:
             (["predict", "MODEL", "WINE", "--seed", "1"], "--seed does not apply to predict"),
             (["predict", "MODEL", "WINE", "--overwrite"], "--overwrite does not apply to predict"),
             (["predict", "MODEL"], "Give the model and the table"),
-            (["predict", "nowhere", "WINE"], "nowhere is not there"),
+            (["predict", "nowhere", "WINE"], "There is no file nowhere"),
             (["predict", "MODEL", "OTHER"], "has no column 'alcohol', which the model was fitted with"),
         ],
     )
@@ -131,7 +132,7 @@ class TestCommandLine:
         ],
     )
     def test_labels_stay_apart(self, cells: list[str], labels: list[Any]) -> None:
-        found = Table(Path("t.csv"), {"y": cells}, [2, 3]).labels("y")
+        found = to_labels(Frame("t.csv", {"y": np.asarray(cells, object)}), "y")
         assert found.tolist() == labels
         assert found.dtype != object
 
@@ -162,42 +163,48 @@ class TestTable:
 
     def test_a_verdict_holds_rows_to_the_poster(self) -> None:
         entry = _sets.Entry(lambda: pytest.fail("not read"), "UCI wine", "wine", True)
-        near = {"sigma": 0.4, "layers": 6, "train": 0.99, "test": 0.96, "seconds": 1.0, "ours": {},
-                "authors": {"H*": 0.98, "MSE": 0.01, "CE": 0.07, "C": 0.04, "T": 0.02}}  # fmt: skip
-        verdict = lambda **change: summary("wine", "ism", entry, [near | change] * 10, 10)["verdict"]
+        authors = {"H*": 0.98, "MSE": 0.01, "CE": 0.07, "C": 0.04, "T": 0.02}
+        near = FoldScore(0.99, 0.96, 1.0, layers=6, sigma=0.4, authors=authors)
+        verdict = lambda **change: summary("wine", "ism", entry, [near._replace(**change)] * 10, 10).verdict
         assert verdict() == "meets"
         assert verdict(test=0.8) == "misses test"
         assert verdict(layers=12) == "misses L"
-        assert summary("wine", "ism", entry, [near] * 3, 10)["verdict"] == "not judged"
+        assert summary("wine", "ism", entry, [near] * 3, 10).verdict == "not judged"
 
     def test_quick_runs_stops_and_goes_on(self, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
         monkeypatch.setattr(data, "folders", list)
         out = tmp_path / "table"
-        args = ("reproduce", "layerwise", "--folds", "2", "--only", "random", "--out", str(out))
+        args = ("reproduce", "layerwise", "--folds", "2", "--only", "random-svm", "random-forest", "--out", str(out))
         calls = []
 
-        def known(fold: Any) -> dict[str, Any]:
+        def known(fold: Any) -> FoldScore:
             calls.append(fold)
             if len(calls) == 2:
                 raise KeyboardInterrupt
             return _methods.METHODS["svm"](fold)
 
         short = {"svm": _methods.METHODS["svm"], "forest": known}
-        monkeypatch.setattr("fewstep.reproduce.layerwise._run.METHODS", short)
+        monkeypatch.setattr(_grid, "METHODS", short)
         code, _, error = output(capsys, *args)
         assert code == 130
         assert "--resume" in error
-        assert len(json.loads((out / "cells" / "random-forest.json").read_text())) == 1
+        assert len(json.loads((out / "cells" / "random-forest" / "folds.json").read_text())) == 1
         code, _, error = output(capsys, *args)
         assert code == 2
-        assert "Go on with --resume" in error
+        assert "Continue with --resume" in error
         code, shown, _ = output(capsys, *args, "--resume", "--json")
         assert code == 0
         result = json.loads(shown)
         assert [row["folds"] for row in result["rows"]] == [2, 2]
         assert len(calls) == 3
         assert (out / "report.html").exists()
-        assert tables(result)["scores"][1][0][:2] == ["random", "RBF SVM"]
+        assert all(
+            {"mean", "metric", "seed_std", "published", "verdict", "seconds"} <= row.keys() for row in result["rows"]
+        )
+        (scores,) = (
+            t for t in tables_of(STUDIES["layerwise"], read_record(Result, result)) if t.mark == "layerwise scores"
+        )
+        assert scores.body[0][:2] == ["random", "RBF SVM"]
         code, _, error = output(capsys, "reproduce", "layerwise", "--only", "wines", "--out", str(tmp_path / "b"))
         assert code == 2
         assert "Did you mean 'wine'?" in error
@@ -231,11 +238,11 @@ class TestTable:
         fold = _methods.Fold("wine", table.x[train], codes[train], table.x[test], codes[test], 0, 4, 10)
         with jax.enable_x64(False):
             for method in ("ism", "ws"):
-                told = _methods.METHODS[method](fold)
-                assert told["train"] > 0.96
-                assert told["test"] > 0.85
-                assert told["authors"]["H*"] > 0.78
-                assert set(told["ours"]) == {"H*", "CKA", "MSE", "CE", "C", "T"}
+                score = _methods.METHODS[method](fold)
+                assert score.train > 0.96
+                assert score.test > 0.85
+                assert score.authors["H*"] > 0.78
+                assert set(score.ours) == {"H*", "CKA", "MSE", "CE", "C", "T"}
 
 
 def test_without_scikit_learn_the_command_says_what_to_install(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

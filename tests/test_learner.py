@@ -139,7 +139,7 @@ def test_layers_can_be_chosen():
         (lambda: networks.mlp(hidden=(0,)), "at least 1"),
         (lambda: link(updates=lambda *_: optax.sgd(0.1)), "hole of the link 'mine': 'updates'. Did you mean 'update'?"),
         (lambda: own(lambda *_: {"weights": {}}).init(KEY), "meta-parameters named 'weights', as the network has"),
-        (lambda: own(lambda *_: {"rates": 1.0}).init(KEY), "named 'rates', as another link of the chain has"),
+        (lambda: own(lambda *_: {"rates": 1.0}).init(KEY), "named 'rates', as a link of the rule has"),
         (lambda: learner(fewstep.chain(link(start=lambda *_: {}), rules.sgd(0.1))).init(KEY), "link 'mine' leaves out"),
         (lambda: learner(rules.maml(), learners.nothing_but_x(1)).init(KEY), "no array that a task may move"),
         (lambda: learner(rules.maml()).adapt({}, KEY, episode().support, 1.5), "inner steps is 1.5. Give a whole"),
@@ -148,7 +148,7 @@ def test_layers_can_be_chosen():
         (lambda: fewstep.batch([1.0, np.nan], [1.0, 2.0]), "x holds nan at row 2"),
         (lambda: fewstep.batch(["a"], [1.0]), "not a table of numbers"),
         (lambda: fewstep.batch([1.0], [1.0], [0.0]), "above 0 somewhere"),
-        (lambda: fewstep.batch([1.0], [1.0], [1.0, 2.0]), "one number a row"),
+        (lambda: fewstep.batch([1.0], [1.0], [1.0, 2.0]), "one number per row"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(make, words):

@@ -11,7 +11,7 @@ from helpers import output
 import fewstep
 from fewstep import Experiment, FewstepError, data, tasks
 from fewstep.cli._show import flags
-from fewstep.experiments.build import build
+from fewstep.experiments import build
 
 PACKAGE = Path(fewstep.__file__).parent
 LIBRARY = ("rules", "learners", "networks", "tasks", "tables", "data", "estimators", "inspection", "interop")
@@ -46,8 +46,8 @@ def classes(count):
             "too: `adapt_norm=True`.", "too: --adapt-norm.",
         ),
         (
-            lambda: build(Experiment("maml", "sinusoid", network="a.py:f", filters=3)),
-            "`filters` does not apply: `network` brings", "--filters does not apply: --network brings",
+            lambda: build(Experiment("maml", "sinusoid", network="a.py:f", hidden=(3,))),
+            "`hidden` does not apply: `network` brings", "--hidden does not apply: --network brings",
         ),
     ],
 )  # fmt: skip
@@ -68,5 +68,5 @@ def test_names_that_are_no_flags_stay_as_they_are():
 def test_the_command_line_prints_its_flags(capsys, tmp_path):
     code, _, told = output(capsys, "train", "maml", "sinusoid", "--ways", 3, "--run", tmp_path / "run")
     assert code == 2
-    assert "--ways does not apply: sinusoid has no images" in told
+    assert "--ways does not apply to fewstep train maml sinusoid. Leave it out." in told
     assert "`" not in told

@@ -11,8 +11,8 @@ from helpers import output
 
 import fewstep
 from fewstep import FewstepError, losses, rules
-from fewstep._evaluate import light
-from fewstep.problems.parts import own_loss, own_network
+from fewstep.compute import light
+from fewstep.problems._own import find_loss, own_network
 
 NETWORKS = Path(__file__).resolve().parents[1] / "examples" / "networks"
 # Of each, rows it takes and the rule its page names.
@@ -57,7 +57,10 @@ def test_a_file_with_a_class_trains_and_is_loaded_again(tmp_path, capsys):
     (tmp_path / "asked.csv").write_text("2\n")
     words = ("adapt", tmp_path / "run", "--support", tmp_path / "known.csv", "--query", tmp_path / "asked.csv")
     assert output(capsys, *words)[0] == 0
-    mine.write_text(mine.read_text().replace("width=24", "width=25"))
+    mine.unlink()
+    assert output(capsys, *words)[0] == 0  # the run has a copy
+    copy = tmp_path / "run" / "code" / "mine.py"
+    copy.write_text(copy.read_text().replace("width=24", "width=25"))
     code, _, said = output(capsys, *words)
     assert code == 2
     assert "holds other arrays than the run's network has now" in said
@@ -69,7 +72,7 @@ def test_a_file_with_a_class_trains_and_is_loaded_again(tmp_path, capsys):
     [
         ("def make(x, outputs): return 3", "returns a int. Let it return fewstep.network"),
         ("def make(x, outputs): raise KeyError('depth')", "fails with KeyError: 'depth'"),
-        ("def other(x, outputs): pass", r"has no function make. Write one: def make\(x, outputs\)"),
+        ("def other(x, outputs): pass", r"has no make. Write one: def make\(x, outputs\)"),
         ("import nothing_of_this_name", "cannot be run: ModuleNotFoundError"),
         (
             "import fewstep.networks as n\ndef make(x, outputs): return n.mlp(x.shape[1], 5)",
@@ -87,10 +90,10 @@ def test_a_loss_by_name_and_of_ones_own(tmp_path):
     own = "def double(prediction, batch): return 2 * (batch.weight[:, None] * (prediction - batch.y)).mean()"
     (tmp_path / "mine.py").write_text(own)
     batch = fewstep.batch([[0.0]], [[1.0]])
-    assert own_loss(f"{tmp_path / 'mine.py'}:double")(jnp.zeros((1, 1)), batch) == -2
-    assert own_loss("huber") is losses.huber
+    assert find_loss(f"{tmp_path / 'mine.py'}:double", 1, classes=False)(jnp.zeros((1, 1)), batch) == -2
+    assert find_loss("huber", 1, classes=False) is losses.huber
     with pytest.raises(FewstepError, match="Did you mean 'huber'"):
-        own_loss("hubr")
+        find_loss("hubr", 1, classes=False)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +122,5 @@ def test_a_network_of_ones_own_from_the_command_line(tmp_path, capsys):
     assert "head" in printed
     code, _, told = output(capsys, *args, "--hidden", 4, "--run", tmp_path / "no")
     assert code == 2
-    assert "--hidden does not apply: --network brings its own network" in told
+    network = f"--network {NETWORKS / 'perceptron.py'}:make"
+    assert f"--hidden does not apply to fewstep train tnet sinusoid {network}. Leave it out." in told

@@ -10,7 +10,7 @@ import fewstep
 from fewstep import Adapted, learners, losses, networks, rules
 from fewstep._outer import over_tasks, task_keys
 from fewstep.learners import Sizes, nothing_but_x
-from fewstep.tables.baselines import alone, shifted
+from fewstep.problems._baselines import alone, shifted
 
 KEY = jax.random.key(0)
 WAYS, WIDTH = 3, 2

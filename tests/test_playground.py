@@ -9,7 +9,7 @@ from pathlib import Path
 import browsing
 import numpy as np
 import pytest
-from browsing import AUDIT, MARKS, heard, server, settle, start, stop, told
+from browsing import MARKS, faults, heard, server, settle, start, stop, told
 from helpers import DATA, needs_omniglot
 from PIL import Image
 from serving import begun
@@ -341,12 +341,19 @@ def test_no_serious_fault_of_accessibility_and_no_overflow(browse, width, scheme
         page.click(f"#tab-{tab}")
         page.click({"curves": "#draw-task", "characters": "#fill-shapes"}.get(tab, "#tab-training"))
         settle(page)
-        assert page.evaluate(AUDIT) == []
+        assert faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         outside = page.locator("main :is(button, input, select, svg, canvas)").evaluate_all(
             "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
         )
         assert outside <= width + 1
+
+
+def test_the_description_of_the_service_has_no_fault_of_accessibility(chromium, url):
+    page = chromium.new_page(viewport={"width": 390, "height": 900})
+    page.goto(f"{url}/docs")
+    assert faults(page) == []
+    page.close()
 
 
 def test_on_a_phone_no_button_breaks_and_like_things_stand_in_one_row(browse):

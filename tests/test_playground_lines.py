@@ -2,13 +2,14 @@
 
 import browsing
 import pytest
-from browsing import AUDIT, MARKS, held, server, settle, stop, told
+from browsing import MARKS, faults, held, server, settle, stop, told
 from serving import begun
 
-from fewstep._train import Row
 from fewstep.learners import LEARNERS
 from fewstep.rules import RULES
 from fewstep.runs import open_run
+from fewstep.runs.log import to_lines
+from fewstep.training import Row
 
 chromium, browse = browsing.chromium, browsing.browse
 pytestmark = MARKS
@@ -23,7 +24,7 @@ def folder(tmp_path_factory):
     begun(made, "mtnet")
     begun(made, "maml").rename(made / "again")
     longer = open_run(made / "again")
-    longer.append(longer.lines(Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)))
+    longer.append(to_lines([Row(step, [4.0 / step], [1.0], None) for step in (60, 80, 100)], longer.seeds))
     begun(made, "maml")
     return made
 
@@ -72,7 +73,7 @@ def test_an_answer_to_other_points_is_marked_while_the_new_one_is_awaited(browse
         assert paths(page, STALE) == old
         told(page, "plot-status", "Waiting for the server")
         assert not any(text[0].isdigit() for text in figures(page))
-        assert page.evaluate(AUDIT) == []
+        assert faults(page) == []
     settle(page)
     assert page.locator(STALE).count() == 0
     assert page.inner_text("#plot-status") == ""

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fewstep._random import written_out
+from fewstep.compute import written_out
 
 KEYS = jax.random.split(jax.random.key(3), (2, 3))
 

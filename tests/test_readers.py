@@ -114,10 +114,10 @@ class TestReaders:
 
 def test_other_ways_and_idle_options_are_refused() -> None:
     built = build(Experiment("recurrent", "omniglot", filters=4, blocks=2, ways=3))
-    with pytest.raises(FewstepError, match="trained with 3 classes a task and reads no other number"):
-        built.make(5)
-    for options in ({"hidden": (4,)}, {"bias_inputs": 2}, {"start": "he"}):
-        with pytest.raises(FewstepError, match="does not apply: recurrent is no perceptron"):
+    with pytest.raises(FewstepError, match="trained with 3 classes per task and takes no other number"):
+        built.learner_for(5)
+    for options in ({"hidden": (4,)}, {"bias_inputs": 2}, {"init": "he"}):
+        with pytest.raises(FewstepError, match="does not apply to recurrent on sinusoid"):
             build(Experiment("recurrent", "sinusoid", **options))
 
 

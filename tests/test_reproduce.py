@@ -1,6 +1,7 @@
 """The reproductions, as real commands at a tiny size; a grid that is stopped and resumed; the report in a browser."""
 
 import csv
+import dataclasses
 import html
 import importlib.util
 import json
@@ -17,13 +18,12 @@ import pytest
 from fewstep import Experiment
 from fewstep.cli import main
 from fewstep.files import locked
-from fewstep.reproduce import STUDIES, Scale, sinusoid, table_rows
-from fewstep.reproduce._figure import write_figure
-from fewstep.reproduce._grid import run_cell
-from fewstep.reproduce._rows import error_row, verdict
-from fewstep.reproduce._run import command
+from fewstep.reproduce import STUDIES, Cell, Results, TrainingOptions, main_table, sinusoid, write_figure
+from fewstep.reproduce._folder import command
+from fewstep.reproduce._measurement import Measurement, Score, Training, error_row
+from fewstep.reproduce._rows import compare
 from fewstep.reproduce._speed import measure
-from fewstep.reproduce._study import Cell
+from fewstep.reproduce._training import curve_experiment, run
 from fewstep.runs.train import silent
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
@@ -114,7 +114,7 @@ def test_every_plot_is_there_as_picture_and_as_data(name, made, capsys):
         assert rows, figure
         assert all(len(row) == len(head) and row[-1].endswith("not the paper's size") for row in rows)
     assert "http" not in page.replace("http://www.w3.org", "")
-    assert html.escape("ot the paper's size: 12 steps") in page
+    assert "ot the paper's size: 12 steps" in html.unescape(page)
 
 
 @on_one_worker("sinusoid")
@@ -130,9 +130,10 @@ def test_sinusoid_tells_the_cost(made, capsys):
 def test_speed_is_measured_side_by_side(tmp_path):
     experiment = Experiment("maml", "sinusoid", hidden=(4,))
     found = measure({"MAML": experiment}, "MAML", silent().say, seconds=0.01, repeats=2)
-    assert found["MAML"]["times_reference"] == 1
-    assert found["MAML"]["lowest"] <= found["MAML"]["steps_per_second"] <= found["MAML"]["highest"]
-    (figure,) = [made for made in sinusoid.figures([], [], {"alone": found}) if made.name == "cost"]
+    assert found["MAML"].times_reference == 1
+    assert found["MAML"].lowest <= found["MAML"].steps_per_second <= found["MAML"].highest
+    results = Results(TrainingOptions(), [], speed={"alone": found})
+    (figure,) = [made for made in sinusoid.figures(results) if made.name == "cost"]
     write_figure(tmp_path, figure, "")
     assert (tmp_path / "cost.png").exists()
 
@@ -209,49 +210,51 @@ def test_a_stopped_grid_goes_on_and_trains_no_finished_cell_again(tmp_path):
 
 @pytest.mark.slow
 def test_a_cell_that_diverges_is_a_result(tmp_path):
-    experiment = Scale(seeds=2, steps=5).experiment("maml", "sinusoid", inner_lr=1e30, hidden=(4,))
-    cell = Cell("wild", "MAML", {"alpha": 10.0}, experiment, (0, 1))
-    judged = run_cell(tmp_path, cell, silent(), 4)
-    assert judged["diverged_at"] == 1
-    row = error_row(cell, judged, 10, (171.92, 25.04))
-    assert row["mean"] is None
-    assert row["verdict"] == "diverged"
-    assert row["diverged_seeds"] == 2
+    options = TrainingOptions(seeds=2, steps=5, n_tasks=4)
+    experiment = curve_experiment(options, "maml", "sinusoid", inner_lr=1e30, hidden=(4,))
+    cell = Cell("wild", "MAML", {"alpha": 10.0}, Training(experiment, (0, 1)))
+    found = run(cell, tmp_path / "wild", options, silent())
+    assert found.diverged_at == 1
+    row = error_row(cell, found, 10, (171.92, 25.04))
+    assert row.mean is None
+    assert row.verdict == "diverged"
+    assert row.diverged_seeds == 2
     for study in (STUDIES["sinusoid"], STUDIES["step-size"]):
-        for figure in study.figures([cell], [judged], {}):
+        for figure in study.figures(Results(options, [(cell, found)])):
             assert not figure.panels or write_figure(tmp_path / "figures", figure, "")
 
 
 def test_a_seed_that_diverged_alone_is_left_out_and_told():
-    rows = [
-        {"shots": 10, "inner_steps": 1, "mean": 0.5, "interval95": 0.1, "median": 0.4, "seed_std": 0.2, "n_tasks": 4}
-    ]
-    judged = {"errors": rows, "diverged_seeds": 1, "seconds": 1.0}
-    cell = Cell("mine", "MAML", {}, Scale(seeds=3).experiment("maml", "sinusoid"), (1,))
-    assert table_rows([error_row(cell, judged, 10, (0.71, 0.07))])[0][2] == "0.500 ± 0.100 (1 of 3 seeds diverged)"
-    rows[0] |= {"mean": None, "interval95": None, "diverged_tasks": 2}
-    (shown,) = table_rows([error_row(cell, judged, 10, (0.71, 0.07))])
+    score = Score(0.5, 0.1, median=0.4, seed_std=0.2, n_tasks=4, shots=10, inner_steps=1)
+    cell = Cell("mine", "MAML", {}, Training(curve_experiment(TrainingOptions(seeds=3), "maml", "sinusoid"), (1,)))
+
+    def shown_of(score):
+        found = Measurement(1.0, scores=[score], diverged_seeds=1)
+        return main_table("", [error_row(cell, found, 10, (0.71, 0.07))]).body[0]
+
+    assert shown_of(score)[2] == "0.500 ± 0.100 (1 of 3 seeds diverged)"
+    shown = shown_of(score._replace(mean=None, interval95=None, diverged_tasks=2))
     assert shown[2].startswith("not finite on 2 of 4 tasks, median 0.400")
     assert shown[-1] == "misses"
 
 
 def test_verdicts():
-    assert verdict(0.5, 0.05, (0.49, 0.05)) == "meets"
-    assert verdict(0.7, 0.05, (0.49, 0.05)) == "misses"
-    assert verdict(0.2, 0.05, None) == ""
+    assert compare(0.5, 0.05, (0.49, 0.05)) == "meets"
+    assert compare(0.7, 0.05, (0.49, 0.05)) == "misses"
+    assert compare(0.2, 0.05, None) == ""
 
 
 @pytest.mark.parametrize("study", [STUDIES[name] for name in GRIDS], ids=GRIDS)
 def test_the_full_grid_is_the_papers(study):
-    cells = study.cells(Scale())
+    cells = study.cells(study.full)
     assert (
         len({cell.name for cell in cells})
         == len(cells)
         == {"sinusoid": 10, "step-size": 24, "polynomial": 3}[study.name]
     )
-    assert command(study, Scale()) == f"fewstep reproduce {study.name}"
+    assert command(study, study.full) == f"fewstep reproduce {study.name}"
     for cell in cells:
-        found = cell.experiment
+        found = cell.plan.experiment
         assert (found.steps, found.seeds, found.shots, found.queries) == (60_000, 5, 10, 10)
         assert found.meta_batch == 4 or cell.ours
 
@@ -260,6 +263,8 @@ def test_the_full_grid_is_the_papers(study):
 @pytest.mark.parametrize("width", [400, pytest.param(1400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EACH)
 def test_the_report_in_a_browser(name, width, made, capsys, browser):
+    import browsing
+
     out, _ = made(name, capsys)
     page, noise = browser.new_page(viewport={"width": width, "height": 900}), []
     page.on("console", lambda message: noise.append(message.text))
@@ -277,6 +282,7 @@ def test_the_report_in_a_browser(name, width, made, capsys, browser):
         "[...document.querySelectorAll('p, td, figcaption')].map(e => parseFloat(getComputedStyle(e).fontSize))"
     )
     assert min(sizes) >= 12
+    assert browsing.faults(page) == []
     page.close()
 
 
@@ -302,7 +308,7 @@ def test_the_docs_show_what_is_committed():
     for path in publish.PAGES:
         page = path.read_text()
         assert publish.with_tables(page) == page
-    shown, full = publish.PAGES[1].read_text(), {**Scale()._asdict(), "only": [], "shots": []}
+    shown, full = publish.PAGES[1].read_text(), {**dataclasses.asdict(TrainingOptions()), "only": []}
     assert all(f"<!-- {name} -->" in shown for name in (*GRIDS, "omniglot"))
     result = json.loads((home / "benchmarks" / "results" / "omniglot" / "result.json").read_text())
     assert all(

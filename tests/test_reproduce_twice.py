@@ -1,12 +1,14 @@
 """Every reproduction as a command, twice with the same words: the second finds what the first has done."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import DATA, needs_omniglot, output
 from PIL import Image
 
-from fewstep.cli._reproduce import _ALL
-from fewstep.reproduce import STUDIES, universality
+from fewstep.cli import main
+from fewstep.reproduce import STUDIES
 from fewstep.reproduce._folder import held, identity_of
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
@@ -22,7 +24,7 @@ COMMANDS = {
     "omniglot": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
     "cifar-fs": [*TINY, "--only", "prototypes-1shot", "--shots", "1"],
     "miniimagenet": [*TINY, "--only", "prototypes-1shot", "--images", "images"],
-    "layerwise": ["--quick", "--folds", "2", "--only", "random-svm"],
+    "layerwise": ["--quick", "--folds", "2", "--only", "random-svm", "--data-dir", "."],
     "universality": ["--quick", "--bins", "2", "--target", "ridge"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
 }
@@ -37,7 +39,7 @@ def each():
 
 
 def test_none_is_left_out():
-    assert set(COMMANDS) == set(_ALL)
+    assert set(COMMANDS) == set(STUDIES)
 
 
 @pytest.fixture
@@ -69,8 +71,9 @@ def test_every_reproduction_runs_twice(name, here, capsys):
 def identities():
     """What the folder of each reproduction is known by, of settings that JSON does not keep as they are."""
     for name, study in STUDIES.items():
-        yield name, identity_of(study, study.quick._replace(only=("maml", "mtnet"), shots=(1, 5), budget=60.0))
-    yield "universality", {"study": "universality", **universality.Scale(targets=("ridge",))._asdict()}
+        more = {"only": ("maml", "mtnet"), "shots": (1, 5), "budget": 60.0, "target": ("ridge",)}
+        more = {key: value for key, value in more.items() if hasattr(study.quick, key)}
+        yield name, identity_of(study, dataclasses.replace(study.quick, **more))
 
 
 @pytest.mark.parametrize(("name", "identity"), list(identities()))
@@ -78,3 +81,35 @@ def test_a_reproduction_knows_its_own_folder(name, identity, tmp_path):
     for resume in (False, True):
         with held(identity, tmp_path / "out", resume=resume, overwrite=False):
             pass
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_help_shows_what_applies_and_the_rest_is_refused(name, capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["reproduce", name, "--help"])
+    shown = capsys.readouterr().out
+    options = {
+        "seeds",
+        "steps",
+        "n-tasks",
+        "budget",
+        "shots",
+        "images",
+        "folds",
+        "untimed",
+        "target",
+        "bins",
+        "examples",
+    }
+    own = {field.name.replace("_", "-") for field in dataclasses.fields(STUDIES[name].full)} | {*STUDIES[name].places}
+    for option in options:
+        assert (f"--{option} " in shown or f"--{option}," in shown) == (option in own), option
+        if option not in own:
+            code, _, error = output(capsys, "reproduce", name, f"--{option}", "3", "--out", tmp_path / "x")
+            assert (code, f"--{option} does not apply to {name}" in error) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_name_is_asked_for(capsys):
+    code, _, error = output(capsys, "reproduce", "--quick")
+    assert (code, "Say what to reproduce" in error) == (2, True)

@@ -1,8 +1,8 @@
 """Runs that several processes want at once, and runs whose files were changed between two of them."""
 
-import dataclasses
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -48,7 +48,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
     trainer = fewstep("train", "maml", "sinusoid", *SIZES, "--steps", 10**7, "--run", path, "--save-every", "0.2")
     try:
         deadline = time.monotonic() + 120
-        while not checkpoints.steps(path / "checkpoints") and time.monotonic() < deadline:
+        while not checkpoints.checkpoint_steps(path / "checkpoints") and time.monotonic() < deadline:
             time.sleep(0.05)
         config = (path / "config.json").read_text()
         for others in (["--steps", 10**7, "--seed", 5, "--overwrite"], ["--steps", 99]):
@@ -61,12 +61,12 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
         trainer.send_signal(signal.SIGINT)
         said = trainer.communicate(timeout=120)[1]
     assert trainer.returncode == 130, said
-    assert load(path).step == checkpoints.steps(path / "checkpoints")[-1]  # still the first one's, and whole
+    assert load(path).step == checkpoints.checkpoint_steps(path / "checkpoints")[-1]  # still the first one's, and whole
 
 
 def test_a_run_that_was_replaced_meanwhile_is_not_trained(tmp_path):
     first = create_run(tmp_path / "run", SMALL)
-    create_run(tmp_path / "run", dataclasses.replace(SMALL, shots=4), overwrite=True)
+    create_run(tmp_path / "run", SMALL.replace(shots=4), overwrite=True)
     with pytest.raises(FewstepError, match=r"replaced .* meanwhile: `shots` is 4 there and 3 here"):
         train_run(first)
 
@@ -83,7 +83,7 @@ def test_a_damaged_checkpoint_is_refused_before_the_configuration_changes(copy):
     config = (copy.path / "config.json").read_text()
     (copy.checkpoints / "000000020" / "checksums.json").unlink()
     with pytest.raises(FewstepError, match=r"No checkpoint of .* is whole"):
-        train_run(create_run(copy.path, dataclasses.replace(SMALL, steps=40)))
+        train_run(create_run(copy.path, SMALL.replace(steps=40)))
     assert (copy.path / "config.json").read_text() == config
 
 
@@ -97,13 +97,50 @@ def test_a_configuration_that_did_not_make_the_checkpoints_is_refused(copy, comm
     assert main([command, str(copy.path), *(files if command == "adapt" else [])]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "was made by another experiment than config.json describes" in said
-    assert "--inner-lr is None there and 0.5 here" in said
+    assert "--inner-lr is 0.01 there and 0.5 here" in said
     with pytest.raises(FewstepError, match="another experiment"):
         train_run(open_run(copy.path))
 
 
+OLD = {
+    "method": "mtnet", "tasks": "sinusoid", "steps": 3, "hidden": [4], "shots": 3, "start": "he", "inner_lr": None,
+    "inner_optimiser": "adam", "remat": False, "amplitude": [1.0, 2.0], "classes": None, "validation_tasks": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["eval", "train"])
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_run_of_an_older_version_is_refused_with_the_command_that_makes_it_anew(
+    copy, command, has_checkpoints, capsys
+):
+    (copy.path / "config.json").write_text(json.dumps({"fewstep": "0.1", "experiment": OLD}))
+    if not has_checkpoints:
+        shutil.rmtree(copy.checkpoints)
+    words = {"eval": ["eval", str(copy.path)], "train": ["train", "maml", "sinusoid", "--run", str(copy.path)]}
+    assert main(words[command]) == 2
+    said = capsys.readouterr().err
+    assert "was made by an older version of fewstep, 0.1" in said
+    _, _, anew = said.strip().partition("Train it anew: fewstep ")
+    assert main([*shlex.split(anew), "--no-report"]) == 0
+    experiment = load(copy.path).experiment
+    assert (experiment.method, experiment.steps, experiment.init, experiment.inner_optimizer) == (
+        "mtnet", 3, "he", "adam",
+    )  # fmt: skip
+    assert (experiment.hidden, experiment.amplitude) == ((4,), (1.0, 2.0))
+
+
+def test_a_run_of_a_newer_version_is_refused(copy, capsys):
+    config = json.loads((copy.path / "config.json").read_text())
+    assert config["version"] == 2
+    text = json.dumps(config | {"version": 3, "fewstep": "9.0"})
+    (copy.path / "config.json").write_text(text)
+    assert main(["eval", str(copy.path)]) == 2
+    assert "was made by a newer version of fewstep, 9.0. Update fewstep: pip install -U" in capsys.readouterr().err
+    assert (copy.path / "config.json").read_text() == text
+
+
 def test_a_planned_number_of_steps_belongs_to_what_made_a_checkpoint(tmp_path):
-    run = create_run(tmp_path / "run", dataclasses.replace(SMALL, steps=4, schedule="cosine"))
+    run = create_run(tmp_path / "run", SMALL.replace(steps=4, schedule="cosine"))
     train_run(run)
     config = json.loads((run.path / "config.json").read_text())
     config["experiment"]["steps"] = 8
@@ -118,7 +155,7 @@ def test_a_log_that_was_lost_is_written_anew(finished, copy, spoil):
     copy.metrics.unlink()
     if spoil == "truncated":
         copy.metrics.write_bytes(text[: len(text) // 2])
-    train_run(create_run(copy.path, dataclasses.replace(SMALL, steps=25)))
+    train_run(create_run(copy.path, SMALL.replace(steps=25)))
     assert copy.metrics.read_bytes().startswith(text)
     assert [int(line[0]) for line in copy.log()] == [5, 10, 15, 20, 25]
 
@@ -142,12 +179,12 @@ DEVICES = """
 import sys
 import jax
 from fewstep.cli import main
-from fewstep.runs import train
-inner = train.train
+from fewstep.experiments import Built
+inner = Built.train
 def watched(*args, mesh=None, **more):
     print("devices", 1 if mesh is None else mesh.size)
     return inner(*args, mesh=mesh, **more)
-train.train = watched
+Built.train = watched
 print("code", main(sys.argv[1:]))
 """
 TABLE = "task,x,y\n" + "".join(f"t{task},{row},{task * row}\n" for task in range(12) for row in range(12))
@@ -181,7 +218,7 @@ def test_a_new_process_uses_its_devices(kind, tmp_path):
 
 
 def test_devices_that_cannot_be_made_any_more_are_reported(tmp_path, monkeypatch):
-    heavy = dataclasses.replace(SMALL, hidden=(400, 400), shots=50, meta_batch=64, steps=1)
+    heavy = SMALL.replace(hidden=(400, 400), shots=50, meta_batch=64, steps=1)
     monkeypatch.setattr("fewstep.machine.layout.cores", lambda: 64)  # more than JAX has started with
     said = []
     train_run(create_run(tmp_path / "run", heavy), silent()._replace(say=said.append))

@@ -12,9 +12,10 @@ import pytest
 from serving import SINE, ask, begun, hold, service, sine, until
 
 from fewstep.files import LOCK, locked
-from fewstep.runs import adapt, load
-from fewstep.serve import Client, ServiceError, _runs
-from fewstep.serve._runs import list_runs
+from fewstep.models import adapt
+from fewstep.runs import load
+from fewstep.serve import Client, ServiceError, run_listing
+from fewstep.serve.run_listing import list_runs
 from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -28,7 +29,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(runs):
-    with service(runs, runs=runs[0].parent) as (url, _):
+    with service(runs, watch=runs[0].parent) as (url, _):
         yield url
 
 
@@ -62,7 +63,7 @@ def test_predictions_are_those_of_the_library_by_id_and_inline(client, runs, rul
     assert by_id["y"] == inline["y"]
     assert by_id["loss_after"] == inline["loss_after"] == made["loss_after"]
     (path,) = (run for run in runs if run.name == rule)
-    known = adapt(load(path), batch(SINE["x"], SINE["y"]), np.asarray(query), steps=steps, seed=3)
+    known = adapt(load(path), batch(SINE["x"], SINE["y"]), steps=steps, seed=3).answer(np.asarray(query)).mean
     np.testing.assert_allclose(by_id["y"], known, rtol=1e-5, atol=1e-5)
 
 
@@ -130,11 +131,11 @@ def test_requests_are_gathered_into_one_call(runs):
 
         with ThreadPoolExecutor(4) as pool:
             answers = [pool.submit(one, number) for number in range(4)]
-            until(lambda: made.engine.gatherer.waiting == 3)
+            until(lambda: made.scheduler.batcher.waiting == 3)
             held.set()
             assert all(answer.result()["adapter"] for answer in answers)
-        calls = made.metrics.gathered
-        assert (sum(calls._counts), calls._sum) == (2, 4)  # the first, and those that came while the worker was busy
+        calls = [made.metrics.registry.get_sample_value(f"fewstep_gathered_tasks_{of}") for of in ("count", "sum")]
+        assert calls == [2, 4]  # the first, and those that came while the worker was busy
 
 
 def test_a_result_that_is_not_finite_harms_no_other(url):
@@ -158,7 +159,7 @@ def test_a_result_that_is_not_finite_harms_no_other(url):
 
 def test_a_forgotten_adapter_is_gone_and_an_unknown_one_never_was(client):
     name = client.adapt("maml", **SINE)["adapter"]
-    with pytest.raises(ServiceError, match="no adapter of mtnet") as error:
+    with pytest.raises(ServiceError, match="not an adapter of mtnet") as error:
         client.predict("mtnet", adapter=name, x=[[1.0]])
     assert error.value.status == 404
     client.forget("maml", name)
@@ -201,7 +202,7 @@ def test_a_run_trains_while_it_is_held_however_seldom_it_writes(tmp_path):
     import fcntl  # which Windows does not have
 
     run = begun(tmp_path, "maml", steps=1000)
-    told = lambda: [each["training"] for each in list_runs(tmp_path)]
+    told = lambda: [each.training for each in list_runs(tmp_path)]
     assert told() == [False]  # it has written just now, and nobody holds it
     os.utime(run / "metrics.csv", (0, 0))
     with locked(run, "busy"):
@@ -212,11 +213,11 @@ def test_a_run_trains_while_it_is_held_however_seldom_it_writes(tmp_path):
 
 
 def test_where_locks_are_not_listed_a_run_trains_while_it_writes(tmp_path, monkeypatch):
-    monkeypatch.setattr(_runs, "_LOCKS", tmp_path / "none")
+    monkeypatch.setattr(run_listing, "_LOCKS", tmp_path / "none")
     run = begun(tmp_path, "maml", steps=1000)
-    assert list_runs(tmp_path)[0]["training"]
+    assert list_runs(tmp_path)[0].training
     os.utime(run / "metrics.csv", (0, 0))
-    assert not list_runs(tmp_path)[0]["training"]
+    assert not list_runs(tmp_path)[0].training
 
 
 def test_health_metrics_and_descriptions(url, client):

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from serving import SINE, Process, begun, hold, service, sine, until
 
-from fewstep.serve._clients import client_name
-from fewstep.serve._turns import CALL, QUICK, Costs, Shares
+from fewstep.serve.batching.lanes import CALL, QUICK, Costs, Shares
+from fewstep.serve.http.clients import client_name
 
 pytestmark = pytest.mark.xdist_group("serve")
 ADAPT = "/v1/models/mtnet/adapt"
@@ -73,9 +73,9 @@ def small(tmp_path_factory):
 
 def calm(made):
     """Brings the costs to those of a quiet machine, however long calls took on this one."""
-    for kind in list(made.engine.costs._seconds):
+    for kind in list(made.scheduler.costs._seconds):
         for _ in range(10):
-            made.engine.costs.measure(kind, 5 * QUICK if getattr(kind.work, "rows", 0) >= 256 else QUICK / 10)
+            made.scheduler.costs.measure(kind, 5 * QUICK if getattr(kind.work, "rows", 0) >= 256 else QUICK / 10)
 
 
 def in_order(small, *groups):
@@ -95,7 +95,7 @@ def in_order(small, *groups):
         for group, (count, body, source) in enumerate(groups):
             answers += [pool.submit(one, group, body, source) for _ in range(count)]
             sent += count
-            until(lambda sent=sent: made.engine.gatherer.waiting >= sent - 4)  # the first ones are with the worker
+            until(lambda sent=sent: made.scheduler.batcher.waiting >= sent - 4)  # the first ones are with the worker
         until(lambda: made.busy == sent)
         held.set()
         for answer in answers:
@@ -123,23 +123,23 @@ def test_work_that_waits_is_bounded_by_client_and_cheap_work_is_not_counted(smal
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(send, url, HEAVY)
         until(lambda: made.busy == 1)
-        until(lambda: made.engine._backlog._waiting)
+        until(lambda: made.scheduler._backlog._waiting)
         status, headers, _ = send(url, HEAVY)
         assert (status, headers["retry-after"]) == (429, "1")
         others = [pool.submit(send, url, CHEAP), pool.submit(send, url, HEAVY, "127.0.0.2")]
         until(lambda: made.busy == 3)
         held.set()
         assert [each.result()[0] for each in (first, *others)] == [200] * 3
-    assert made.engine._backlog._waiting == {}
+    assert made.scheduler._backlog._waiting == {}
 
 
 def test_a_call_holds_as_many_tasks_as_can_be_done_in_its_time(small):
-    engine = small[1].engine
-    kind = next(kind for kind in engine.costs._seconds if kind.steps == 1)
-    assert engine._take(kind, 4).size == 4
+    scheduler = small[1].scheduler
+    kind = next(kind for kind in scheduler.costs._seconds if kind.steps == 1)
+    assert scheduler._choose_call(kind, 4).size == 4
     for _ in range(5):
-        engine.costs.measure(kind, 0.6 * CALL)
-    assert engine._take(kind, 4).size == 1
+        scheduler.costs.measure(kind, 0.6 * CALL)
+    assert scheduler._choose_call(kind, 4).size == 1
 
 
 def test_costs_are_guessed_and_then_measured_whatever_a_single_call_takes():

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from serving import Kept, Process, ask, begun, raw, service, until
 
-from fewstep.serve import _server
+from fewstep.serve.http import server as http_server
 
 pytestmark = pytest.mark.xdist_group("serve")
 MIB = 1 << 20
@@ -147,7 +147,7 @@ def test_connections_are_bounded_by_client_and_in_all(server):
 
 
 def test_a_head_that_trickles_in_is_not_waited_for(run, monkeypatch):
-    monkeypatch.setattr(_server, "_HEAD", 0.5)
+    monkeypatch.setattr(http_server, "_HEAD", 0.5)
     with service([run]) as (url, _), connect(url) as connection:
         connection.sendall(HEAD + b"a: ")
         connection.settimeout(0.05)
@@ -163,7 +163,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(run, monkeypatch):
 
 @pytest.mark.slow  # it waits for real seconds
 def test_a_client_that_reads_no_answers_is_not_waited_for(run, monkeypatch):
-    monkeypatch.setattr(_server, "_HEAD", 1.0)
+    monkeypatch.setattr(http_server, "_HEAD", 1.0)
     log = Kept()
     with service([run], seconds=1.0, log=log) as (url, made), socket.socket() as connection:
         until(lambda: made.warm)

@@ -14,16 +14,15 @@ from PIL import Image, ImageDraw
 from serving import SINE, ask, begun, service, until
 
 from fewstep.cli import main
-from fewstep.problems import problem
-from fewstep.runs import adapt, ensemble_of, load
-from fewstep.serve import Client, ServiceError, _endpoints
-from fewstep.serve._draw import Drawer
-from fewstep.serve._limits import Limits
-from fewstep.serve._models import load_models
-from fewstep.serve._refusal import Refusal, invalid
-from fewstep.serve._schema import DrawTask
+from fewstep.models import adapt
+from fewstep.problems import images, read_frame
+from fewstep.runs import load
+from fewstep.serve import Client, Limits, ServiceError, endpoints
+from fewstep.serve.errors import Refusal, invalid
+from fewstep.serve.random_task import TaskDrawer
+from fewstep.serve.schema import TaskRequest
+from fewstep.serve.served_model import load_models
 from fewstep.tables import read
-from fewstep.tables._ensemble import learn_from
 from fewstep.tasks import batch
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -104,7 +103,7 @@ def test_arrays_give_what_the_library_gives(url):
     x, asked = rng.random((5, 28, 28)).astype(np.float32), rng.random((2, 28, 28, 1)).astype(np.float32)
     with Client(url, seconds=150) as client:
         told = client.predict(SHIPPED, x=x, labels=[0, 1, 2, 3, 4], steps=2, query={"x": asked.tolist()})
-    known = adapt(load(SHIPPED), batch(x[..., None], np.arange(5)), asked, steps=2, ways=5)
+    known = adapt(load(SHIPPED), batch(x[..., None], np.arange(5)), steps=2, ways=5).answer(asked).mean
     np.testing.assert_allclose(told["y"], known, atol=1e-4)
     assert told["classes"] == ["0", "1", "2", "3", "4"]
 
@@ -157,7 +156,7 @@ def test_images_of_about_one_size_are_read_one_at_a_time(url, monkeypatch):
         inside.pop()
         raise invalid("seen", "That is all.")
 
-    monkeypatch.setattr(_endpoints, "read_task", read)
+    monkeypatch.setattr(endpoints, "parse_task", read)
     asked = {"support": {"images": [], "labels": []}}
     with ThreadPoolExecutor(6) as pool:
         answers = [pool.submit(ask, url, "POST", f"/v1/models/{SHIPPED}/adapt", asked) for _ in range(6)]
@@ -175,23 +174,23 @@ def test_the_images_of_a_task_are_loaded_once_whatever_the_shots(tmp_path, monke
         for turn in range(6):
             (tmp_path / "images" / f"c{number:02d}" / f"{turn}.png").write_bytes(stroke(number % 5, turn, 20 + number))
     options = {"tasks": f"folder:{tmp_path / 'images'}", "ways": 2, "shots": 1, "filters": 2, "image_size": 16,
-               "color": "gray", "hidden": None, "start": None, "inner_lr": None}  # fmt: skip
+               "color": "gray", "hidden": None, "init": None, "inner_lr": None}  # fmt: skip
     (served,) = load_models([begun(tmp_path, "maml", **options)], Limits(points=8)).values()
-    loads, drawer, known = [], Drawer(), problem.data.load
-    monkeypatch.setattr(problem.data, "load", lambda *given, **more: loads.append(given) or known(*given, **more))
-    drawn = {shots: drawer.draw(served, DrawTask(seed=3, shots=shots)) for shots in (1, 2, 3, 4)}
+    loads, drawer, known = [], TaskDrawer(), images.data.load
+    monkeypatch.setattr(images.data, "load", lambda *given, **more: loads.append(given) or known(*given, **more))
+    drawn = {shots: drawer.draw(served, TaskRequest(seed=3, shots=shots)) for shots in (1, 2, 3, 4)}
     assert len(loads) == 2  # to see how many images there are, and to draw as many as can be asked for
-    assert len(drawer._made) == 1
+    assert len(drawer._draws) == 1
     for shots, task in drawn.items():
         assert task.support.labels == ["A"] * shots + ["B"] * shots
         assert task.support.images[:shots] == drawn[4].support.images[:shots]
         assert task.query.labels == ["A", "B"]
     with pytest.raises(Refusal, match="8") as error:
-        drawer.draw(served, DrawTask(shots=5))
+        drawer.draw(served, TaskRequest(shots=5))
     assert error.value.code == "too_many_points"
     shutil.rmtree(tmp_path / "images")
     with pytest.raises(Refusal, match="are not here") as error:
-        drawer.draw(served, DrawTask())
+        drawer.draw(served, TaskRequest())
     assert (error.value.status, error.value.code) == (404, "no_data")
 
 
@@ -227,6 +226,13 @@ def test_a_cell_without_a_value_may_be_nan_where_the_model_fills_it_in(tmp_path,
         assert error.value.code == "bad_columns"
 
 
+def answers(model, known, asked):
+    """What the library answers to rows of a table, by column."""
+    query = read_frame(model.problem, read(asked), "query")
+    answer = adapt(model, read_frame(model.problem, read(known), "support")).answer(query.x, distance=query.distance)
+    return model.kind.write(model.problem, query, answer).columns
+
+
 @pytest.mark.slow
 def test_a_table_is_asked_by_its_columns_and_answers_in_its_unit(tmp_path):
     rng, rows = np.random.default_rng(0), ["child,age,sex,height"]
@@ -253,7 +259,7 @@ def test_a_table_is_asked_by_its_columns_and_answers_in_its_unit(tmp_path):
     with service([run]) as (url, _), Client(url) as client:
         assert client.model("heights")["columns"] == {"x": ["age", "sex"], "y": "height"}
         told = client.predict("heights", columns=known, query={"columns": asked})
-        library = learn_from(ensemble_of(load(run)), read(known)).answers(read(asked))
+        library = answers(load(run), known, asked)
         np.testing.assert_allclose(np.ravel(told["y"]), library["prediction"], rtol=1e-4)
         np.testing.assert_allclose(np.ravel(told["low"]), library["low"], rtol=1e-3)
         np.testing.assert_allclose(np.ravel(told["high"]), library["high"], rtol=1e-3)
@@ -272,9 +278,9 @@ def test_a_table_is_asked_by_its_columns_and_answers_in_its_unit(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gaussian", "metanet", "meta_sgd", "mtnet_full", "reptile"])
 def test_any_method_can_be_served(tmp_path, method):
-    plain = {"hidden": None, "start": None, "inner_lr": None}
+    plain = {"hidden": None, "init": None, "inner_lr": None}
     run = begun(tmp_path, method, **(plain if method in ("metanet", "gaussian") else {}))
     with service([run]) as (url, _), Client(url) as client:
         told = client.predict(method, **SINE, query={"x": [[0.3], [2.0]]}, steps=3, detail=True)
-        known = adapt(load(run), batch(SINE["x"], SINE["y"]), np.asarray([[0.3], [2.0]]), steps=3)
+        known = adapt(load(run), batch(SINE["x"], SINE["y"]), steps=3).answer(np.asarray([[0.3], [2.0]])).mean
         np.testing.assert_allclose(told["y"], known, rtol=1e-4, atol=1e-5)

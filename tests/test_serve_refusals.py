@@ -13,12 +13,10 @@ from collections import deque
 import pytest
 from serving import SINE, Kept, ask, begin, begun, hold, raw, service, until
 
-from fewstep.serve import Client, ServiceError, _server
-from fewstep.serve._app import Service
-from fewstep.serve._gate import Gate
-from fewstep.serve._limits import Limits
-from fewstep.serve._log import Log
-from fewstep.serve._refusal import Refusal
+from fewstep.serve import Client, Limits, Log, Service, ServiceError
+from fewstep.serve.errors import Refusal
+from fewstep.serve.http import server
+from fewstep.serve.http.access import Access
 
 pytestmark = pytest.mark.xdist_group("serve")
 ADAPT = "/v1/models/maml/adapt"
@@ -134,7 +132,7 @@ def test_other_types_than_json_are_refused_so_that_no_other_web_page_can_ask(tig
         tight[0], f"POST {ADAPT} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
     )
     assert answer.startswith(b"HTTP/1.1 415")
-    assert b"The body is of no type. Send JSON" in answer
+    assert b"The body has no content-type. Send JSON" in answer
 
 
 def test_another_host_is_refused_before_anything_is_read(tight):
@@ -171,14 +169,14 @@ def test_another_host_is_refused_before_anything_is_read(tight):
     ],
 )
 def test_which_hosts_are_answered_for(bound, named, host, passes):
-    gate = Gate(hosts=named)
-    gate.bind(bound)
+    access = Access(hosts=named)
+    access.bind(bound)
     scope = {"method": "GET", "headers": [(b"host", host.encode())]}
     if passes:
-        gate.check(scope)
+        access.check(scope)
         return
     with pytest.raises(Refusal, match="--allow-host") as error:
-        gate.check(scope)
+        access.check(scope)
     assert error.value.status == 421
 
 
@@ -220,9 +218,9 @@ def test_a_body_that_does_not_come_is_not_waited_for(tight, limit):
     assert time.monotonic() - began > 0.4
 
 
-def test_the_time_is_that_of_the_whole_request(tight):
+def test_the_time_is_that_of_the_whole_request(run):
     """A body that takes most of the time leaves little for the work."""
-    made, sent = Service(tight[1].models, Limits(seconds=0.5), log=Log("problems")), []
+    made, sent = Service([run], Limits(seconds=0.5), log=Log("problems")), []
 
     async def work(client, served, body):
         await asyncio.sleep(0.3)
@@ -236,9 +234,9 @@ def test_the_time_is_that_of_the_whole_request(tight):
         sent.append(message)
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    made.ready, made._hot["/slow"] = True, ("adapt", work, made.models["maml"])
+    made.ready, made._short_paths["/slow"] = True, ("adapt", work, made.models["maml"])
     asyncio.run(made({"type": "http", "method": "POST", "path": "/slow", "headers": headers}, receive, send))
-    made.engine.stop()
+    made.scheduler.stop()
     assert sent[0]["status"] == 503
 
 
@@ -260,7 +258,7 @@ def test_a_drawn_task_keeps_to_the_limit_of_points(tight):
 
 
 def test_a_connection_on_which_no_request_comes_is_closed(tight, monkeypatch):
-    monkeypatch.setattr(_server, "_HEAD", 0.2)
+    monkeypatch.setattr(server, "_HEAD", 0.2)
     for begun_with in (b"", b"GET /healthz HTTP/1.1\r\nhost: loc"):
         assert raw(tight[0], begun_with, seconds=60) == b""
     answered = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -305,15 +303,16 @@ def test_an_adapter_expires_when_it_is_not_used(run):
 
 def test_what_adapters_take_is_counted_and_their_examples_are_not_kept(tight):
     made = tight[1].adapters
-    made._kept.clear()
+    made._entries.clear()
     made.bytes = 0
     for detail in (False, True):
         ask(tight[0], "POST", ADAPT, {"support": SINE, "detail": detail})
-    plain, shown = (kept.left for kept in made._kept.values())
+    plain, shown = (entry.adaptation for entry in made._entries.values())
     assert plain.points == 5
     assert not any(getattr(part, "shape", (0,))[0] == 5 for part in plain)
-    assert (plain.nbytes, shown.nbytes - plain.nbytes) == (plain.rows.nbytes, shown.moved.nbytes + shown.units.nbytes)
-    assert all(part.base is None for part in (shown.rows, shown.moved, shown.units))  # no part of a larger array
+    moved, units = shown.change
+    assert (plain.nbytes, shown.nbytes - plain.nbytes) == (plain.rows.nbytes, moved.nbytes + units.nbytes)
+    assert all(part.base is None for part in (shown.rows, moved, units))  # no part of a larger array
     assert made.bytes == plain.nbytes + shown.nbytes
 
 
@@ -425,20 +424,20 @@ def test_no_line_of_the_log_is_lost_that_comes_while_others_are_written(capsys):
 def test_an_open_door_is_told():
     for host, token, told in (("127.0.0.1", None, 0), ("0.0.0.0", "secret", 0), ("0.0.0.0", None, 1)):
         log = Kept()
-        with _server.listen(host, 0) as listening:
-            _server._open(Service({}, Limits(), token=token, log=log), listening)
+        with server.listen(host, 0) as listening:
+            server._bind(Service([], token=token, log=log), listening)
         assert [event for event, _ in log.events] == ["warning"] * told
     assert re.search(r"Whoever reaches 0.0.0.0:\d+ may use this service, .* Set one with --token", str(log.events))
 
 
 def test_a_second_signal_begins_nothing_more(monkeypatch):
-    made, stopped = Service({}, Limits(), log=Kept()), []
-    server = _server._Server(made, 1.0)
-    monkeypatch.setattr(made.engine, "stop", lambda: stopped.append(True))
-    _server._stop(server, made)
-    assert (server.should_exit, server.force_exit, stopped) == (True, False, [])
-    _server._stop(server, made)
-    assert (server.should_exit, server.force_exit, stopped) == (True, True, [True])
+    made, stopped = Service([], log=Kept()), []
+    uvicorn_server = server._Server(made, 1.0)
+    monkeypatch.setattr(made.scheduler, "stop", lambda: stopped.append(True))
+    server._stop(uvicorn_server, made)
+    assert (uvicorn_server.should_exit, uvicorn_server.force_exit, stopped) == (True, False, [])
+    server._stop(uvicorn_server, made)
+    assert (uvicorn_server.should_exit, uvicorn_server.force_exit, stopped) == (True, True, [True])
 
 
 def malformed(count):

@@ -17,7 +17,7 @@ CHECKS = (
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("serve")
-    with service([begun(folder, "mtnet")], runs=folder, points=16, queries=16, samples=1) as (url, _):
+    with service([begun(folder, "mtnet")], watch=folder, points=16, queries=16, samples=1) as (url, _):
         yield url
 
 

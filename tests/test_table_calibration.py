@@ -1,24 +1,22 @@
 """Probabilities of a table's classes: scored as scikit-learn scores them, and calibrated wherever they are given."""
 
+import dataclasses
 import json
 
-import jax
 import numpy as np
 import pandas
 import pytest
-from helpers import output, used
+from helpers import output, untrained, used
 from serving import service
 from sklearn.metrics import log_loss, roc_auc_score
 
-from fewstep import FewstepError, learners
+from fewstep import FewstepError
 from fewstep.estimators import FewShotClassifier
-from fewstep.runs import ensemble_of, load
+from fewstep.models import Calibration, adapt
+from fewstep.problems import Answers, best_temperature, class_scores, read_frame, tempered
+from fewstep.runs import load
 from fewstep.serve import Client
-from fewstep.tables import Asked, make_table, read
-from fewstep.tables._ensemble import Ensemble, learn_from
-from fewstep.tables._interval import Calibration
-from fewstep.tables._judge import Answers
-from fewstep.tables._probability import best_temperature, class_scores, tempered
+from fewstep.tables import Roles, make_table, read
 
 
 def columns(tasks=9, rows=14, seed=0):
@@ -79,22 +77,21 @@ class TestScores:
         assert better["ece"] <= raw["ece"] + 0.01
 
 
-def test_an_ensemble_is_calibrated_on_held_out_tasks():
-    made = make_table(read(columns()), Asked("who", ("x",), "kind"))
-    learner = learners.ridge(learners.nothing_but_x(1), 1, 2, classes=True)
-    meta = learner.init(jax.random.key(0))
-    meta["ridge"] |= {"scale": meta["ridge"]["scale"] * 30}  # far too sure
-    plain = Ensemble(learner, (meta,), 0, 1, made.schema)
-    ensemble, _ = plain.calibrated(made.parts["validation"], 5)
-    assert set(ensemble.calibration.temperatures) >= {1, 5, 10}
-    assert min(ensemble.calibration.temperatures.values()) > 3
-    assert Calibration.from_dict(json.loads(json.dumps(ensemble.calibration.to_dict()))) == ensemble.calibration
+def test_a_model_is_calibrated_on_held_out_tasks():
+    made = make_table(read(columns()), Roles("who", ("x",), "kind"))
+    sure = lambda meta: meta | {"ridge": meta["ridge"] | {"scale": meta["ridge"]["scale"] * 30}}  # far too sure
+    model, plain = untrained(made, "ridge", 5, sure, hidden=(4,))
+    calibration = model.calibration
+    assert set(calibration.temperatures) >= {1, 5, 10}
+    assert min(calibration.temperatures.values()) > 3
+    assert Calibration.from_dict(json.loads(json.dumps(calibration.to_dict()))) == calibration
     x, y = made.parts["test"].of(0)
-    raw, told = (one.adapted(x[:5], y[:5]).predict(x)[0] for one in (plain, ensemble))
-    np.testing.assert_allclose(told, tempered(raw, ensemble.calibration.temperatures[5]), rtol=1e-6)
+    raw, told = (adapt(one, (x[:5], y[:5])).answer(x).mean for one in (plain, model))
+    np.testing.assert_allclose(told, tempered(raw, calibration.temperatures[5]), rtol=1e-6)
     assert (raw.argmax(1) == told.argmax(1)).all()
     assert log_loss(y, told) < log_loss(y, raw)
-    np.testing.assert_array_equal(ensemble.adapted(x[:5], y[:5], steps=2).predict(x)[0], raw)  # not calibrated for
+    other = adapt(model, (x[:5], y[:5]), steps=2)  # not calibrated for
+    np.testing.assert_array_equal(other.answer(x).mean, raw)
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +121,12 @@ class TestRuns:
         (run / "run" / "calibration.json").write_text(json.dumps(kept))
 
     def expected(self, run):
-        raw = learn_from(ensemble_of(load(run / "run"))._replace(calibration=None), read(self.known))
-        told = raw.answers(read(self.asked))
-        return tempered(np.stack([told["probability of no"], told["probability of yes"]], axis=1), 0.2)
+        model = dataclasses.replace(load(run / "run"), calibration=None)
+        support, query = (
+            read_frame(model.problem, read(rows), part)
+            for rows, part in ((self.known, "support"), (self.asked, "query"))
+        )
+        return tempered(adapt(model, support).answer(query.x).mean, 0.2)
 
     def test_eval_and_report(self, run, capsys):
         _, told, _ = output(capsys, "eval", run / "run", "--no-baselines", "--shots", 5)
@@ -147,7 +147,7 @@ class TestRuns:
 
     def test_an_export_uses_it(self, run, tmp_path, capsys):
         assert output(capsys, "export", run / "run", "--out", tmp_path / "e", "--no-score")[0] == 0
-        schema = ensemble_of(load(run / "run")).schema
+        schema = load(run / "run").problem.details.schema
         rows = [schema.x(read(self.known)).tolist(), schema.y(read(self.known)).tolist()]
         about = json.loads((tmp_path / "e" / "description.json").read_text())
         (tmp_path / "e" / "description.json").write_text(json.dumps(about | {"schema": None}))
@@ -183,12 +183,12 @@ def test_an_estimator_uses_it():
     table = pandas.DataFrame(columns())
     model = FewShotClassifier("ridge", steps=20, seeds=1, hidden=(6,), shots=5, random_state=0)
     model.fit(table[["x"]], table["kind"], tasks=table["who"])
-    assert model._fitted.calibration["temperatures"]
+    assert model.model_.calibration.temperatures
     assert len(model.held_out_tasks_) == 2
     adapted = model.adapt(table[["x"]][:6], table["kind"][:6])
-    ensemble = model.ensemble_
-    raw, _ = ensemble._replace(calibration=None).adapted(*adapted._rows).predict(ensemble.schema.x(read(table[["x"]])))
-    at = ensemble.calibration.temperatures[5]
+    x = model.model_.problem.details.schema.x(read(table[["x"]]))
+    raw = adapt(dataclasses.replace(model.model_, calibration=None), adapted._rows).answer(x).mean
+    at = model.model_.calibration.temperatures[5]
     np.testing.assert_allclose(adapted.predict_proba(table[["x"]]), tempered(raw, at), rtol=1e-6)
     with pytest.raises(FewstepError, match="y holds None at row 1, which is not a class"):
         model.adapt(table[["x"]][:2], ["yes", None])

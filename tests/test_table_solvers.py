@@ -6,12 +6,10 @@ import pytest
 from helpers import output
 
 from fewstep import FewstepError, learners
-from fewstep.experiments import Experiment
-from fewstep.experiments.build import build
-from fewstep.problems.tables import read_table
-from fewstep.runs import ensemble_of, load
-from fewstep.tables._judge import ask, draws_of
-from fewstep.tables.baselines import _TRAIN_STEPS, MIXED, PRIOR, compare
+from fewstep.experiments import Experiment, build
+from fewstep.problems import answer_tasks, compare, draws_of
+from fewstep.problems._baselines import _TRAIN_STEPS, MIXED, PRIOR
+from fewstep.runs import load
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +27,14 @@ def table(tmp_path_factory):
     ("method", "name"), [pytest.param("mixed", MIXED, marks=pytest.mark.slow), ("gaussian", PRIOR)]
 )
 def test_a_run_answers_as_the_baseline_does(method, name, table, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 12)
+    monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 12)
     words = ("--task", "who", "--x", "x", "--y", "y", "--shots", 3, "--steps", 12, "--seeds", 1, "--validation-tasks",
-             2, "--no-report", "--run", tmp_path / "run")  # fmt: skip
+             2, "--keep", "last", "--patience", 0, "--no-report", "--run", tmp_path / "run")  # fmt: skip
     assert output(capsys, "train", method, f"table:{table}", *words)[0] == 0
     model = load(tmp_path / "run")
-    (baseline,) = compare(read_table(model.run.experiment), (3,), names=[name])
-    ensemble, rows = ensemble_of(model), model.built.problem.rows("test")
-    ours = ask(ensemble.learner, ensemble.metas, rows, shots=3, steps=(0,), draws=draws_of(rows), within=3)
+    (baseline,) = compare(model.problem.details.read(), (3,), names=[name])
+    rows, metas = model.problem.held_out("test"), list(model.metas.values())
+    ours = answer_tasks(model.learner(), metas, rows, shots=3, steps=(0,), draws=draws_of(rows), within=3)
     np.testing.assert_allclose(ours.mean, baseline.answers.mean, rtol=1e-3, atol=1e-3)
     assert np.abs(ours.mean - ours.mean.mean()).max() > 0.1
 
@@ -46,5 +44,5 @@ def test_a_run_is_fitted_as_the_baseline_is_by_default(method, table):
     made = Experiment(method, f"table:{table}", task="who", x=("x",), y="y")
     assert (made.steps, made.meta_batch) == (_TRAIN_STEPS, learners.FITTING.meta_batch)
     assert Experiment("ridge", f"table:{table}").steps == 3000
-    with pytest.raises(FewstepError, match=f"`least_shots` does not apply: {method}"):
-        build(Experiment(method, f"table:{table}", task="who", x=("x",), y="y", least_shots=2))
+    with pytest.raises(FewstepError, match=f"`min_shots` does not apply to {method}"):
+        build(Experiment(method, f"table:{table}", task="who", x=("x",), y="y", min_shots=2))

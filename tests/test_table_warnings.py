@@ -3,22 +3,19 @@
 import json
 import warnings
 
-import jax
 import numpy as np
 import pandas
 import pytest
-from helpers import DATA, output
+from helpers import DATA, output, untrained
 
-from fewstep import FewstepError, learners
+from fewstep import FewstepError
 from fewstep.estimators import FewShotClassifier, FewShotRegressor, load
-from fewstep.tables import Asked, Schema, make_table, read
-from fewstep.tables._answer import answer
-from fewstep.tables._ensemble import Ensemble
-from fewstep.tables._outside import outside
-from fewstep.tables._schema import clamped
+from fewstep.models import adapt
+from fewstep.problems import read_frame
+from fewstep.tables import Roles, Schema, clamped, make_table, outside, read
 
 needs_curves = pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
-GROWTH = Asked("child", ("age", "sex"), "height_cm")
+GROWTH = Roles("child", ("age", "sex"), "height_cm")
 SMALL = {"steps": 20, "seeds": 1, "hidden": (8,), "shots": 4, "random_state": 0}
 KNOWN = {"age": [2.0, 6.0, 10.0, 14.0], "sex": ["girl"] * 4, "height_cm": [85.0, 115.0, 138.0, 158.0]}
 
@@ -28,56 +25,60 @@ def heights():
 
 
 @pytest.fixture(scope="module")
-def ensemble():
+def model():
     """A mixed-effects model of real heights that was not trained at all, calibrated."""
-    made = make_table(read(heights()), GROWTH)
-    learner = learners.mixed(3)
-    plain = Ensemble(learner, (learner.init(jax.random.key(0)),), 0, 1, made.schema)
-    return plain.calibrated(made.parts["validation"], 4)[0]
+    return untrained(make_table(read(heights()), GROWTH), "mixed", 4)[0]
+
+
+@pytest.fixture(scope="module")
+def schema(model):
+    return model.problem.details.schema
 
 
 @needs_curves
 class TestWidening:
-    def told(self, ensemble, known=KNOWN, ages=(8.0,)):
-        made = answer(ensemble, read(known), read({"age": list(ages), "sex": ["girl"] * len(ages)}))
-        columns = made.columns
-        return columns["prediction"], (columns["high"] - columns["low"]) / 2, made.warnings
+    def told(self, model, known=KNOWN, ages=(8.0,)):
+        support = read_frame(model.problem, read(known), "support")
+        query = read_frame(model.problem, read({"age": list(ages), "sex": ["girl"] * len(ages)}), "query")
+        answer = adapt(model, support).answer(query.x, distance=query.distance)
+        written = model.kind.write(model.problem, query, answer).columns
+        columns = {name: np.asarray(column) for name, column in written.items()}
+        return columns["prediction"], (columns["high"] - columns["low"]) / 2, [*support.notes, *query.notes]
 
-    def test_inside_nothing_changes(self, ensemble):
-        x = ensemble.schema.x(read(KNOWN))
-        adapted = ensemble.adapted(x, ensemble.schema.y(read(KNOWN)))
-        mean, spread = adapted.predict(x)
-        half = ensemble.calibration.half(spread, 4, 0.9)[:, 0] * ensemble.schema.target.scale
-        prediction, told, warned = self.told(ensemble, ages=KNOWN["age"])
+    def test_inside_nothing_changes(self, model, schema):
+        x = schema.x(read(KNOWN))
+        answer = adapt(model, (x, schema.y(read(KNOWN)))).answer(x)
+        half = model.calibration.half(answer.spread, 4, 0.9)[:, 0] * schema.target.scale
+        prediction, told, warned = self.told(model, ages=KNOWN["age"])
         np.testing.assert_allclose(told, half)
-        np.testing.assert_allclose(prediction, ensemble.schema.target.decode(mean[:, 0]))
+        np.testing.assert_allclose(prediction, schema.target.decode(answer.mean[:, 0]))
         assert warned == []
 
-    def test_x_outside_widens_by_its_distance_in_deviations(self, ensemble):
-        _, inside, _ = self.told(ensemble, ages=[18.0])
-        age, target = ensemble.schema.features[0], ensemble.schema.target
+    def test_x_outside_widens_by_its_distance_in_deviations(self, model, schema):
+        _, inside, _ = self.told(model, ages=[18.0])
+        age, target = schema.features[0], schema.target
         for ages in ([23.0], [60.0], [-40.0]):
-            _, half, (warned,) = self.told(ensemble, ages=ages)
+            _, half, (warned,) = self.told(model, ages=ages)
             distance = max(ages[0] - 18.0, 1.0 - ages[0]) / age.scale
             assert half[0] >= inside[0] + 0.5 * distance * target.scale
             assert f"holds {ages[0]:g} in the column 'age', outside the training tasks' 1 to 18" in warned
-        at = self.told(ensemble, ages=[60.0, 70.0])
+        at = self.told(model, ages=[60.0, 70.0])
         assert at[1][1] - at[1][0] == pytest.approx(10 / age.scale * target.scale)  # both are clamped to one place
         assert "(so do 1 other rows)" in at[2][0]
-        assert self.told(ensemble, ages=[19.0])[2] == []  # a little outside is nothing to speak of
-        assert self.told(ensemble, ages=[19.0])[1][0] > inside[0]
+        assert self.told(model, ages=[19.0])[2] == []  # a little outside is nothing to speak of
+        assert self.told(model, ages=[19.0])[1][0] > inside[0]
 
-    def test_an_absurd_support_value_widens_by_as_much_as_it_can_have_moved(self, ensemble):
-        honest, half, _ = self.told(ensemble)
-        wrong, wide, (warned,) = self.told(ensemble, KNOWN | {"height_cm": [85.0, 115.0, 138.0, 9999.0]})
+    def test_an_absurd_support_value_widens_by_as_much_as_it_can_have_moved(self, model):
+        honest, half, _ = self.told(model)
+        wrong, wide, (warned,) = self.told(model, KNOWN | {"height_cm": [85.0, 115.0, 138.0, 9999.0]})
         assert abs(wrong[0] - honest[0]) > 10 * half[0]
         assert abs(wrong[0] - honest[0]) < wide[0]
         assert wide[0] - half[0] == pytest.approx(9999 - 195.1, rel=1e-3)
         assert "Row 4 of the table holds 9999 in the column 'height_cm', outside the training tasks' 67.3" in warned
         assert "correct it, or leave the row out" in warned
 
-    def test_a_schema_of_an_older_run_ends_at_five_deviations(self, ensemble):
-        told = json.loads(json.dumps(ensemble.schema.to_dict()))
+    def test_a_schema_of_an_older_run_ends_at_five_deviations(self, schema):
+        told = json.loads(json.dumps(schema.to_dict()))
         for column in (*told["features"], told["target"]):
             del column["low"], column["high"]
         old = Schema.from_dict(told)
@@ -85,7 +86,7 @@ class TestWidening:
         found = outside(old, frame, old.unbounded(frame))
         assert found.distance[0] == 0
         assert found.distance[1] == pytest.approx((1e3 - old.features[0].mean) / old.features[0].scale - 5)
-        np.testing.assert_array_equal(clamped(old.unbounded(frame)), ensemble.schema.x(frame))
+        np.testing.assert_array_equal(clamped(old.unbounded(frame)), schema.x(frame))
 
 
 @needs_curves
@@ -121,7 +122,7 @@ def fitted():
 @needs_curves
 class TestEstimators:
     def test_outliers_are_left_out_of_training(self, fitted):
-        assert fitted.ensemble_.schema.target.high == pytest.approx(195.1)
+        assert fitted.model_.problem.details.schema.target.high == pytest.approx(195.1)
         with pytest.raises(FewstepError, match=r"outliers is 'no'\. Known: clip, drop, keep"):
             FewShotRegressor("ridge", **SMALL, outliers="no").fit(np.ones((48, 1)), np.arange(48.0), np.arange(48) % 4)
 
@@ -156,7 +157,7 @@ class TestMessages:
         column = MADE[name].copy()
         column[5] = -np.inf
         with pytest.raises(FewstepError, match=f"Row 6 of the table holds -inf in the column '{name}', which is inf"):
-            make_table(read(MADE | {name: cells(column)}), Asked("who", ("age",), "size", None, missing))
+            make_table(read(MADE | {name: cells(column)}), Roles("who", ("age",), "size", None, missing))
 
     @pytest.mark.parametrize("value", [None, np.nan])
     def test_a_label_that_is_none(self, value):

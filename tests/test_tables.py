@@ -8,20 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
-from helpers import DATA, LEARNERS, output, slope, used
+from helpers import DATA, LEARNERS, output, slope, untrained, used
 
 import fewstep
 from fewstep import FewstepError, learners, losses, networks
-from fewstep.reproduce.curves._measure import prepared
-from fewstep.reproduce.curves._sets import entries
-from fewstep.tables import Asked, Schema, make_table, read
+from fewstep.models import Calibration, adapt, calibrate, coverage
+from fewstep.problems import BASELINES, Answers, answer_tasks, compare, read_frame, score_answers
+from fewstep.tables import Roles, Schema, draw_episode, make_table, read, read_cells, row_arrays, table_tasks
 from fewstep.tables import _frame as frames
-from fewstep.tables._column import read_cells
-from fewstep.tables._ensemble import Ensemble
-from fewstep.tables._interval import Calibration, calibrate, coverage
-from fewstep.tables._judge import Answers, ask, error
-from fewstep.tables.baselines import NAMES, compare
-from fewstep.tasks.table import arrays, episode, table
 
 
 def columns(tasks=8, rows=12, seed=0):
@@ -39,7 +33,7 @@ def columns(tasks=8, rows=12, seed=0):
     return {name: np.asarray(column) for name, column in made.items()}
 
 
-ASKED = Asked("who", ("age", "sex"), "size")
+ROLES = Roles("who", ("age", "sex"), "size")
 
 
 def csv_of(path, made):
@@ -50,16 +44,16 @@ def csv_of(path, made):
 class TestReading:
     def test_what_is_declared_a_category_is_one(self, tmp_path):
         made = columns() | {"grade": np.arange(len(columns()["who"])) % 3}
-        asked = ASKED._replace(x=("age", "grade"))
-        kinds = lambda frame, asked: [column.kind for column in make_table(frame, asked).schema.features]
+        roles = ROLES._replace(x=("age", "grade"))
+        kinds = lambda frame, roles: [column.kind for column in make_table(frame, roles).schema.features]
         frame = pandas.DataFrame(made)
-        assert kinds(read(frame), asked) == ["number", "number"]
-        assert kinds(read(frame), asked._replace(categories=("grade",))) == ["number", "category"]
+        assert kinds(read(frame), roles) == ["number", "number"]
+        assert kinds(read(frame), roles._replace(categories=("grade",))) == ["number", "category"]
         typed = frame.assign(grade=frame.grade.astype("category"))
         typed.to_parquet(tmp_path / "t.PARQUET")
-        assert kinds(read(typed), asked) == kinds(read(tmp_path / "t.PARQUET"), asked) == ["number", "category"]
+        assert kinds(read(typed), roles) == kinds(read(tmp_path / "t.PARQUET"), roles) == ["number", "category"]
         with pytest.raises(FewstepError, match="'sex', which is not in `x`"):
-            make_table(read(frame), asked._replace(categories=("sex",)))
+            make_table(read(frame), roles._replace(categories=("sex",)))
 
     def test_a_row_is_told_as_it_stands_in_the_whole_table(self):
         made = columns()
@@ -67,7 +61,7 @@ class TestReading:
         made["age"][last] = np.nan
         for named in (made, pandas.DataFrame(made)):
             with pytest.raises(FewstepError, match=f"Row {last + 1} of the table .* 1 of {last + 1} rows lack it"):
-                make_table(read(named), ASKED)
+                make_table(read(named), ROLES)
 
     def test_a_column_without_a_name_is_passed_over(self, tmp_path):
         pandas.DataFrame({"a": [1.0, 2.0]}).to_csv(tmp_path / "t.csv")  # with its index
@@ -85,21 +79,21 @@ class TestReading:
         made["age"][::2] = 1e308
         made["age"][1::2] = -1e308
         with pytest.raises(FewstepError, match=r"holds -?1e\+308, too large to be scaled"):
-            make_table(read(made), ASKED)
+            make_table(read(made), ROLES)
 
     def test_a_class_of_a_held_out_task_alone_is_a_class(self):
         made = columns()
-        split = make_table(read(made), ASKED).split
+        split = make_table(read(made), ROLES).split
         made["kind"] = np.where(made["age"] > 5, "old", "young").astype(object)
         made["kind"][np.flatnonzero(made["who"] == split["test"][0])[0]] = "rare"
-        assert make_table(read(made), Asked("who", ("age",), "kind")).schema.classes == ("old", "rare", "young")
+        assert make_table(read(made), Roles("who", ("age",), "kind")).schema.classes == ("old", "rare", "young")
 
     def test_all_kinds_of_tables_are_the_same(self, tmp_path):
         made = columns()
         csv_of(tmp_path / "t.csv", made)
         pandas.DataFrame(made).to_parquet(tmp_path / "t.parquet")
         sources = [tmp_path / "t.csv", str(tmp_path / "t.parquet"), pandas.DataFrame(made), made]
-        tables = [make_table(read(source), ASKED) for source in sources]
+        tables = [make_table(read(source), ROLES) for source in sources]
         for other in tables[1:]:
             np.testing.assert_allclose(other.parts["train"].x, tables[0].parts["train"].x, rtol=1e-6)
             assert other.split == tables[0].split
@@ -161,11 +155,11 @@ class TestColumns:
 
     def test_what_only_rounding_spreads_is_constant(self):
         made = columns() | {"age": np.full(103, 0.1)}
-        assert make_table(read(made), ASKED).schema.features[0].scale == 1.0
+        assert make_table(read(made), ROLES).schema.features[0].scale == 1.0
 
     def test_numbers_dates_and_categories(self):
         made = columns() | {"day": np.asarray(["2024-01-01"] * 50 + ["2024-01-03 12:00"] * 53, object)}
-        schema = make_table(read(made), ASKED._replace(x=("age", "sex", "day"))).schema
+        schema = make_table(read(made), ROLES._replace(x=("age", "sex", "day"))).schema
         assert [column.kind for column in schema.features] == ["number", "category", "date"]
         assert schema.features[1].categories == ("boy", "girl")
         x = schema.x(read({"age": [0.0, 1.0], "sex": ["girl", "boy"], "day": ["2024-01-01", "2024-01-02"]}))
@@ -175,9 +169,9 @@ class TestColumns:
 
     def test_the_scale_is_that_of_the_training_tasks_alone(self):
         made = columns()
-        plain = make_table(read(made), ASKED)
+        plain = make_table(read(made), ROLES)
         held = np.isin(made["who"], plain.split["test"])
-        other = make_table(read(made | {"size": np.where(held, made["size"] + 1000, made["size"])}), ASKED)
+        other = make_table(read(made | {"size": np.where(held, made["size"] + 1000, made["size"])}), ROLES)
         assert other.schema.target == plain.schema.target
         assert not set(plain.split["train"]) & set(plain.split["test"])
         np.testing.assert_allclose(
@@ -200,53 +194,53 @@ class TestColumns:
     def test_what_cannot_be_learned_from_is_said(self, change, said):
         made = columns() | {name: np.asarray(column, object) for name, column in change.items()}
         if said is None:  # a hundred categories are many, but can be told apart
-            assert make_table(read(made), ASKED).schema.widths[0] > 50
+            assert make_table(read(made), ROLES).schema.widths[0] > 50
             return
         with pytest.raises(FewstepError, match=said):
-            make_table(read(made), ASKED)
+            make_table(read(made), ROLES)
 
     def test_an_identifier_is_no_feature(self):
         made = {"who": [f"t{n % 9}" for n in range(900)], "x": [f"id {n}" for n in range(900)], "y": range(900)}
         with pytest.raises(FewstepError, match="different texts, as an identifier has"):
-            make_table(read(made), Asked("who", ("x",), "y"))
+            make_table(read(made), Roles("who", ("x",), "y"))
 
     def test_missing_cells_may_be_filled(self):
         made = columns()
         made["age"][0], made["size"][1] = np.nan, np.nan
-        filled = make_table(read(made), ASKED._replace(missing="mean"))
+        filled = make_table(read(made), ROLES._replace(missing="mean"))
         assert sum(len(rows.x) for rows in filled.parts.values()) == len(made["age"]) - 1
         assert "1 of 103 rows of the table have no size and are left out." in filled.note
 
     def test_a_category_that_training_never_saw(self):
-        schema = make_table(read(columns()), ASKED).schema
+        schema = make_table(read(columns()), ROLES).schema
         frame = read({"age": [1.0], "sex": ["girls"]})
         with pytest.raises(FewstepError, match=r"holds 'girls' in the column 'sex'.*Known: boy, girl"):
             schema.x(frame)
         assert (schema.x(frame, strict=False)[:, 1:] == 0).all()
 
     def test_an_outlier_does_not_rule(self):
-        schema = make_table(read(columns()), ASKED).schema
+        schema = make_table(read(columns()), ROLES).schema
         assert schema.x(read({"age": [1e9], "sex": ["boy"]})).max() == 5.0
 
     @pytest.mark.parametrize(
-        ("asked", "said"),
+        ("roles", "said"),
         [
-            (ASKED._replace(x=()), "No columns are given"),
-            (ASKED._replace(x=("age", "age")), "named twice"),
-            (ASKED._replace(x=("age", "size")), "'size' has two roles"),
-            (ASKED._replace(y="who"), "'who' has two roles"),
+            (ROLES._replace(x=()), "No columns are given"),
+            (ROLES._replace(x=("age", "age")), "named twice"),
+            (ROLES._replace(x=("age", "size")), "'size' has two roles"),
+            (ROLES._replace(y="who"), "'who' has two roles"),
         ],
     )
-    def test_roles(self, asked, said):
+    def test_roles(self, roles, said):
         with pytest.raises(FewstepError, match=said):
-            make_table(read(columns()), asked)
+            make_table(read(columns()), roles)
 
 
 class TestSampling:
-    rows = make_table(read(columns()), ASKED).parts["train"]
+    rows = make_table(read(columns()), ROLES).parts["train"]
 
     def test_support_and_query_share_no_row_and_no_task(self):
-        tasks = table(self.rows, 4, 30)
+        tasks = table_tasks(self.rows, 4, 30)
         data = jax.tree.map(jnp.asarray, tasks.data)
         for seed in range(5):
             support, query = jax.jit(tasks.sample)(data, jax.random.key(seed))
@@ -257,14 +251,14 @@ class TestSampling:
             assert set(taken.tolist()) in whole  # all rows of one task, since more were asked for than it has
 
     def test_fewer_rows_may_count(self):
-        tasks = table(self.rows, 6, 3, least=2)
+        tasks = table_tasks(self.rows, 6, 3, min_shots=2)
         data = jax.tree.map(jnp.asarray, tasks.data)
         draw = jax.jit(tasks.sample)
         sizes = {int(draw(data, jax.random.key(seed)).support.weight.sum()) for seed in range(60)}
         assert sizes == {2, 3, 4, 5, 6}
 
     def test_every_task_comes_as_often(self):
-        tasks = table(self.rows, 1, 1)
+        tasks = table_tasks(self.rows, 1, 1)
         data = jax.tree.map(jnp.asarray, tasks.data)
         drawn = jax.jit(jax.vmap(tasks.sample, (None, 0)))(data, jax.random.split(jax.random.key(0), 3000))
         heights = [set(self.rows.of(n)[1][:, 0].tolist()) for n in range(len(self.rows.names))]
@@ -272,8 +266,8 @@ class TestSampling:
         assert max(counts) - min(counts) < 0.15 * 3000
 
     def test_too_few_rows(self):
-        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be judged on; 't"):
-            table(self.rows, 40)
+        with pytest.raises(FewstepError, match="A task takes 40 rows to learn from and one to be evaluated on; 't"):
+            table_tasks(self.rows, 40)
 
 
 class TestSolvers:
@@ -324,25 +318,26 @@ class TestSolvers:
 
 
 class TestJudging:
-    rows = make_table(read(columns()), ASKED).parts["test"]
+    rows = make_table(read(columns()), ROLES).parts["test"]
 
     def test_an_error_and_its_interval(self):
         y = np.zeros((4, 1, 3, 1))
         mean = np.asarray([1.0, 1.0, 3.0, 3.0])[:, None, None, None, None] * np.ones((4, 1, 1, 3, 1))
         answers = Answers(mean, mean, mean[None], y, np.ones((4, 1, 3)))
-        (found,) = error(mean, answers, scale=2.0)
+        (found,) = score_answers(mean, answers, scale=2.0)
         assert found.mean == pytest.approx(2 * 5**0.5)
         deviation = 16 * (4 / 3) ** 0.5  # of four tasks, of which Student's t has three degrees of freedom
         assert found.interval95 == pytest.approx(3.18245 * deviation / 2 / (2 * found.mean), rel=1e-5)
-        assert np.isnan(error(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
+        assert np.isnan(score_answers(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
 
     def test_all_learners_get_the_same_rows(self):
         first, second = learners.mixed(3), learners.gaussian(networks.mlp(3, 1, hidden=(2,)), 3)
         size = {"shots": 3, "steps": (0,), "draws": 2}
-        one, two = (ask(of, [of.init(jax.random.key(0))], self.rows, **size) for of in (first, second))
+        one, two = (answer_tasks(of, [of.init(jax.random.key(0))], self.rows, **size) for of in (first, second))
         np.testing.assert_array_equal(one.y, two.y)
-        data = jax.tree.map(jnp.asarray, arrays(self.rows))
-        assert episode(data, jax.random.key(0), jnp.asarray(0), 3, 20).query.weight.sum() == self.rows.counts[0] - 3
+        data = jax.tree.map(jnp.asarray, row_arrays(self.rows))
+        query = draw_episode(data, jax.random.key(0), jnp.asarray(0), 3, 20).query
+        assert query.weight.sum() == self.rows.counts[0] - 3
 
     def test_a_calibration_holds_on_what_it_was_made_from(self):
         random = np.random.default_rng(0)
@@ -356,11 +351,13 @@ class TestJudging:
         with pytest.raises(FewstepError, match=r"calibrated at 0\.5, 0\.8, 0\.9, 0\.95"):
             made.half(spread, 5, 0.7)
 
-    @pytest.mark.parametrize("names", [NAMES[:2], pytest.param(NAMES, marks=pytest.mark.slow)], ids=["two", "all"])
+    @pytest.mark.parametrize(
+        "names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
+    )
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):
-        monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 30)
-        made = make_table(read(columns()), ASKED)
+        monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
+        made = make_table(read(columns()), ROLES)
         found = compare(made, (3,), hidden=(8,), names=names)
         assert tuple(one.name for one in found) == names
         score = {one.name: one.score.mean for one in found}
@@ -368,20 +365,18 @@ class TestJudging:
         assert score["pooled + offset"] < score["pooled"]
 
 
-def test_an_ensemble_tells_predictions_in_the_users_unit():
-    made = make_table(read(columns()), ASKED)
-    learner = learners.mixed(3)
-    meta = learner.init(jax.random.key(0))
-    ensemble = Ensemble(learner, (meta,), 0, 1, made.schema).calibrated(made.parts["validation"], 3)[0]
+def test_a_model_answers_in_the_users_unit():
+    made = make_table(read(columns()), ROLES)
+    model, _ = untrained(made, "mixed", 3)
     frame = read(columns()).only(np.arange(5))
-    adapted = ensemble.adapted(made.schema.x(frame), made.schema.y(frame))
-    told = adapted.answers(frame)
+    support = read_frame(model.problem, frame, "support")
+    told = model.kind.write(model.problem, support, adapt(model, support).answer(support.x)).columns
     assert set(told) == {"prediction", "low", "high"}
     np.testing.assert_allclose(told["prediction"], frame.columns["size"], atol=15)
-    assert (told["low"] < told["prediction"]).all()
+    assert (np.asarray(told["low"]) < np.asarray(told["prediction"])).all()
 
 
-TRAIN = ("train", "maml", "--task", "who", "--x", "age", "sex", "--y", "size", "--shots", "4", "--steps", "6",
+OPTIONS = ("--task", "who", "--x", "age", "sex", "--y", "size", "--shots", "4", "--steps", "6",
          "--seeds", "2", "--hidden", "6", "--inner-steps", "2", "--validation-tasks", "4", "--log-every", "3",
          "--validate-every", "3")  # fmt: skip
 
@@ -391,7 +386,7 @@ def run(tmp_path_factory):
     """A run on a made table, trained by the command."""
     folder = tmp_path_factory.mktemp("tables")
     csv_of(folder / "t.csv", columns())
-    assert fewstep.cli.main([*TRAIN, f"table:{folder / 't.csv'}", "--run", str(folder / "run")]) == 0
+    assert fewstep.cli.main(["train", "maml", f"table:{folder / 't.csv'}", *OPTIONS, "--run", str(folder / "run")]) == 0
     return folder
 
 
@@ -467,8 +462,9 @@ class TestCommands:
         (run / "ask.csv").write_text("age,sex\n2,girl\n")
         assert "has rows of 2 tasks (a, b), and" in output(capsys, *words)[2]
         (run / "ask.csv").write_text("who,age,sex\nc,2,girl\n")
-        assert "Line 2 of" in (said := output(capsys, *words)[2])
-        assert "asks about 'c' in the column 'who'" in said
+        said = output(capsys, *words)[2]
+        assert "Row 1 of" in said
+        assert "ask.csv is of the task 'c', and" in said
 
     def test_adapt_writes_nothing_over_its_input(self, run, capsys):
         (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n")
@@ -485,7 +481,7 @@ class TestCommands:
         csv_of(run / "t.csv", made | {"size": 1.8 * made["size"] + 32})
         for words in (
             ("eval", run / "run", "--no-baselines"),
-            (*TRAIN, f"table:{run / 't.csv'}", "--run", run / "run"),
+            ("train", "maml", f"table:{run / 't.csv'}", *OPTIONS, "--run", run / "run"),
         ):
             code, _, told = output(capsys, *words)
             assert code == 2
@@ -524,7 +520,8 @@ class TestCommands:
         ],
     )
     def test_mistakes_are_said_before_a_folder_is_made(self, run, more, said, tmp_path, capsys):
-        code, _, told = output(capsys, *TRAIN, f"table:{run / 't.csv'}", *more, "--run", tmp_path / "no")
+        words = ("train", "maml", f"table:{run / 't.csv'}", *OPTIONS, *more)
+        code, _, told = output(capsys, *words, "--run", tmp_path / "no")
         assert code == 2
         assert said in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
@@ -534,22 +531,24 @@ class TestCommands:
         first = np.flatnonzero(made["who"] == small[0])
         kept = np.setdiff1d(np.arange(len(made["who"])), first[3:])
         path = csv_of(tmp_path / "t.csv", {name: column[kept] for name, column in made.items()})
-        code, _, told = output(capsys, *TRAIN, f"table:{path}", "--run", tmp_path / "no")
+        code, _, told = output(capsys, "train", "maml", f"table:{path}", *OPTIONS, "--run", tmp_path / "no")
         assert code == 2
         assert "1 of the 2 test tasks have fewer than 5 rows" in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
 
-    def test_an_exported_one_reads_tables_as_adapt_does(self, run, tmp_path, capsys):
+    def test_an_exported_one_answers_as_adapt_does(self, run, tmp_path, capsys):
         (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n115,girl,5\n")
-        (run / "ask.csv").write_text("age,sex\n2,girl\n4,girl\n")
+        (run / "ask.csv").write_text("age,sex\n2,girl\n4,girl\n40,boy\n")  # the last lies far outside
         words = ("adapt", run / "run", "--support", run / "new.csv", "--query", run / "ask.csv", "--json")
-        expected = json.loads(output(capsys, *words)[1])["prediction"]
         assert output(capsys, "export", run / "run", "--out", tmp_path / "e", "--no-score")[0] == 0
         rows = [{"size": 101, "sex": "girl", "age": 1}, {"size": 108, "sex": "girl", "age": 3},
                 {"size": 115, "sex": "girl", "age": 5}]  # fmt: skip
-        asked = [{"age": 2, "sex": "girl"}, {"age": 4, "sex": "girl"}]
+        asked = [{"age": 2, "sex": "girl"}, {"age": 4, "sex": "girl"}, {"age": 40, "sex": "boy"}]
         made, _ = used(tmp_path / "e", rows, asked)
-        np.testing.assert_allclose(made, expected, rtol=1e-4)
+        expected = json.loads(output(capsys, *words)[1])
+        for name in ("prediction", "low", "high"):
+            np.testing.assert_allclose([row[name] for row in made], expected[name], rtol=1e-4)
+        assert "in your columns and units; with intervals" in (tmp_path / "e" / "README.md").read_text()
         for wrong, said in (({"age": 2, "sex": "cat"}, "Known: boy, girl"), ({"age": None, "sex": "boy"}, "Fill it")):
             with pytest.raises(subprocess.CalledProcessError) as failed:
                 used(tmp_path / "e", rows, [wrong])
@@ -566,8 +565,7 @@ def test_classes_of_text_are_classified(tmp_path, capsys, monkeypatch):
     made = columns()
     made["size"] = np.where(made["size"] > 115, "tall", "short")
     csv_of(tmp_path / "t.csv", made)
-    args = [*TRAIN, f"table:{tmp_path / 't.csv'}", "--run", tmp_path / "run", "--json"]
-    args[1] = "ridge"
+    args = ["train", "ridge", f"table:{tmp_path / 't.csv'}", *OPTIONS, "--run", tmp_path / "run", "--json"]
     for option in ("--inner-steps",):
         del args[args.index(option) : args.index(option) + 2]
     code, told, _ = output(capsys, *args)
@@ -579,7 +577,7 @@ def test_classes_of_text_are_classified(tmp_path, capsys, monkeypatch):
         capsys, "adapt", tmp_path / "run", "--support", tmp_path / "s.csv", "--query", tmp_path / "q.csv"
     )
     assert told.splitlines()[0] == "age,sex,prediction,probability of short,probability of tall"
-    monkeypatch.setattr("fewstep.tables.baselines._TRAIN_STEPS", 30)
+    monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 30)
     code, told, _ = output(capsys, "eval", tmp_path / "run", "--shots", 4, "--json")
     assert code == 0
     assert "ridge, each task alone" in told
@@ -603,12 +601,15 @@ def test_the_comparison_on_real_tables(tmp_path, capsys, monkeypatch):
     assert code == 0
     rows = json.loads(told)["rows"]
     assert {row["setting"]["points"] for row in rows} == {3, 5, 10}
-    assert {row["method"] for row in rows} == {*NAMES, "ridge on learned features"}
+    assert {row["method"] for row in rows} == {*BASELINES, "ridge on learned features"}
     assert "<svg" in (tmp_path / "o" / "report.html").read_text()
 
 
 @pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
 def test_the_real_tables_are_read(monkeypatch):
+    from fewstep.reproduce.curves._measure import prepared
+    from fewstep.reproduce.curves._sets import entries
+
     monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
     sizes = {}
     for name, entry in entries().items():

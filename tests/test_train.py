@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 import fewstep
 from fewstep import losses, networks, rules, tasks
-from fewstep._train import NotFinite, first_state, make_segment, one_seed
+from fewstep.training import NotFinite, first_state, make_segment, one_seed
 
 SINE = tasks.sinusoid(5, 5)
 

@@ -17,10 +17,10 @@ import pytest
 
 from fewstep import Batch, FewstepError, gradient_learner
 from fewstep._network import Network
-from fewstep.reproduce.universality import Scale, _figures
+from fewstep.reproduce.universality import UniversalityOptions, _figures
 from fewstep.rules import maml
 from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbor, ridge, target_of
-from fewstep.universality._network import through
+from fewstep.universality._network import run_layers
 from fewstep.universality.losses import which_carry
 from tests.helpers import assert_close, output
 
@@ -169,14 +169,14 @@ class TestTheStep:
             assert found.of_the_product > most
 
     def test_activations_are_not_negative(self) -> None:
-        before, after = checks.least_activation(construct(ridge, SMALL))  # a ReLU would hide what is below 0
+        before, after = checks.min_activation(construct(ridge, SMALL))  # a ReLU would hide what is below 0
         assert min(before, after) > -1e-12
 
     def test_the_frameworks_relu_kills_it(self) -> None:
         plan = dataclasses.replace(SMALL, activation="framework relu")
         killed, whole = construct(ridge, plan), construct(ridge, PLANS["ReLU"])
-        assert checks.written_at_most(killed) == 0
-        assert checks.written_at_most(whole) > 0.01
+        assert checks.max_written(killed) == 0
+        assert checks.max_written(whole) > 0.01
         assert killed.learn([[0.5]], [[0.8]], [[0.1]]) == pytest.approx(_after_a_step_of_the_offset(plan, 0.8))
 
     @pytest.mark.slow
@@ -279,15 +279,15 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"bins": 0}, "bins is 0. It must be a whole number of at least 1"),
+            ({"bins": 0}, "bins is 0. It must be an integer of at least 1"),
             ({"bins": 99}, "99 bins of x and 99 of x\\* make 9,803 layers of 152 GB"),
-            ({"bins": 70}, "4,902 layers of 26.9 GB, and 1 GB is the most"),
+            ({"bins": 70}, "4,902 layers of 26.9 GB, and 1 GB is the maximum"),
             ({"x_box": ((-1.0, 1.0), (-1.0, 1.0))}, "64 bins of x and 64 of x\\* make 4,098 layers of 17.2 GB"),
             ({"bins": 32, "y_box": ((0.0, 1.0),) * 3}, "fewer coordinates of x"),
             ({"labels": "onehot"}, "Unknown labels 'onehot'. Did you mean 'one-hot'"),
             ({"activation": "rely"}, "Unknown activation 'rely'. Did you mean 'relu'"),
-            ({"bins": 2.5}, "bins is 2.5. It must be a whole number"),
-            ({"labels": "one-hot", "classes": 2.5}, "classes is 2.5. It must be a whole number"),
+            ({"bins": 2.5}, "bins is 2.5. It must be an integer"),
+            ({"labels": "one-hot", "classes": 2.5}, "classes is 2.5. It must be an integer"),
             ({"labels": "classes", "bins": 2, "examples": 3}, "3 examples do not fit into 2 bins"),
             ({"epsilon": 0.618}, "epsilon is 0.618, and at 0.6180 the layers have no inverse"),
             ({"lr": "fast"}, "lr is fast"),
@@ -360,7 +360,7 @@ class TestMistakes:
         assert target_of(f"{tmp_path}/mine.py:twice")(np.ones((1, 1)), np.ones((1, 1)), np.ones(1)) == 2
         for text, said in {
             "rigde": "Did you mean 'ridge'", f"{tmp_path}/none.py:f": "There is no file",
-            f"{tmp_path}/mine.py:thrice": "no function thrice", f"{tmp_path}/mine.py:number": "no function number",
+            f"{tmp_path}/mine.py:thrice": "has no thrice", f"{tmp_path}/mine.py:number": "def number",
             f"{tmp_path}/broken.py:f": "ZeroDivisionError",
         }.items():  # fmt: skip
             with pytest.raises(FewstepError, match=said):
@@ -396,7 +396,7 @@ class TestCommand:
             places = [x for x, _ in _figures._others(plan)]
             bins = {int(plan.bin_of(jnp.asarray(x)[None])[0]) for x in places}
             assert len(bins) == examples - 1
-        assert Scale(bins=8).series(3) == (4, 8)
+        assert UniversalityOptions(bins=8).series(3) == (4, 8)
 
     def test_mistakes_are_told_in_a_line(self, tmp_path: Path, capsys: Any) -> None:
         for more, said in {
@@ -413,6 +413,6 @@ def test_flows_tell_where_information_is() -> None:
     built = construct(ridge, SMALL)
     before, after = checks.flows(built, np.array([[-0.9]]), np.array([[1.0]]), np.array([[0.9]]))
     assert jnp.abs(before.bar).max() == 0
-    last = through(SMALL.shape, built.meta["weights"], jnp.array([[0.9]]))[0]
+    last = run_layers(SMALL.shape, built.meta["weights"], jnp.array([[0.9]]))[0]
     assert jnp.abs(last.bar).max() == 0
     assert int(jnp.argmax(after.bar[-1, 0])) == 0 + SMALL.J * 3

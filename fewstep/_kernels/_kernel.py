@@ -8,22 +8,23 @@ Reference: Rahimi & Recht, Random Features for Large-Scale Kernel Machines, Neur
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-Held = Array | np.ndarray  # fitted networks are held as plain arrays, whatever type they are used in
-Rows = Float[Held, "rows d"]
+AnyArray = Array | np.ndarray  # fitted networks are NumPy arrays, whatever type they are used in
+Rows = Float[AnyArray, "rows d"]
+Sums = TypeVar("Sums")
 
 
 class Waves(NamedTuple):
-    """What random features are made of: frequencies for a bandwidth of 1, and phases."""
+    """The parameters of random features: frequencies for a bandwidth of 1, and phases."""
 
-    omega: Float[Held, "d features"]
-    phase: Float[Held, " features"]
+    omega: Float[AnyArray, "d features"]
+    phase: Float[AnyArray, " features"]
 
 
 def above_zero(x: Array) -> Array:
@@ -31,13 +32,13 @@ def above_zero(x: Array) -> Array:
     return jnp.maximum(x, jnp.finfo(x.dtype).tiny)
 
 
-def squared_distances(a: Rows, b: Float[Held, "others d"]) -> Float[Array, "rows others"]:
+def squared_distances(a: Rows, b: Float[AnyArray, "others d"]) -> Float[Array, "rows others"]:
     """|a_i - b_j|^2, never below 0."""
-    apart = jnp.sum(a * a, 1)[:, None] + jnp.sum(b * b, 1)[None] - 2 * a @ b.T
-    return jnp.maximum(apart, 0)
+    squares = jnp.sum(a * a, 1)[:, None] + jnp.sum(b * b, 1)[None] - 2 * a @ b.T
+    return jnp.maximum(squares, 0)
 
 
-def gaussian(a: Rows, b: Float[Held, "others d"], sigma: Float[Held, ""]) -> Float[Array, "rows others"]:
+def gaussian(a: Rows, b: Float[AnyArray, "others d"], sigma: Float[AnyArray, ""]) -> Float[Array, "rows others"]:
     """The kernel between two sets of rows."""
     return jnp.exp(-squared_distances(a, b) / (2 * jnp.square(sigma)))
 
@@ -48,13 +49,13 @@ def draw_waves(rng: np.random.Generator, width: int, features: int, dtype: np.dt
     return Waves(omega.astype(dtype), rng.uniform(0, 2 * np.pi, features).astype(dtype))
 
 
-def random_features(x: Rows, waves: Waves, sigma: Float[Held, ""]) -> Float[Array, "rows features"]:
+def random_features(x: Rows, waves: Waves, sigma: Float[AnyArray, ""]) -> Float[Array, "rows features"]:
     """Features whose products are the kernel, in the mean over the waves."""
     turns = x @ waves.omega / sigma + waves.phase[None]
     return jnp.sqrt(2 / waves.phase.size) * jnp.cos(turns)
 
 
-def over_blocks(part: Callable[..., Any], rows: tuple[Held, ...], size: int) -> Any:
+def over_blocks(part: Callable[..., Sums], rows: tuple[AnyArray, ...], size: int) -> Sums:
     """The sum of `part(block of each)` over blocks of that many rows; the rows divide by it."""
     count = rows[0].shape[0] // size
     blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)
@@ -65,9 +66,9 @@ def over_blocks(part: Callable[..., Any], rows: tuple[Held, ...], size: int) -> 
     return jax.lax.scan(lambda total, block: (jax.tree.map(jnp.add, total, part(*block)), None), start, blocks)[0]
 
 
-def map_blocks(part: Callable[..., Array], rows: tuple[Held, ...], size: int) -> Array:
+def map_blocks(part: Callable[..., Array], rows: tuple[AnyArray, ...], size: int) -> Array:
     """`part(block of each)` for blocks of that many rows, one below the other; the rows divide by it."""
     count = rows[0].shape[0] // size
     blocks = tuple(array.reshape(count, size, *array.shape[1:]) for array in rows)
-    made = jax.lax.map(lambda block: part(*block), blocks)
-    return made.reshape(-1, *made.shape[2:])
+    outputs = jax.lax.map(lambda block: part(*block), blocks)
+    return outputs.reshape(-1, *outputs.shape[2:])

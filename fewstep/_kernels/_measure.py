@@ -1,4 +1,4 @@
-r"""What a layer has reached: alignment with the labels, silhouette, scatter.
+r"""Measures of a layer: alignment with the labels, silhouette, scatter.
 
     H* = <A, B> / (|A| |B|),   A = H K,   B = H Y Y^T        (the authors': centered on one side)
     CKA: the same with A = H K H and B = H Y Y^T H
@@ -29,43 +29,43 @@ def alignment(kernel: Callable[[Rows, Rows], Array], x: Rows, labels: Labels, si
     here = jnp.sum(labels, 1)
     centered = center(labels)
 
-    def part(rows: Array, own: Array, mine: Array) -> tuple[Array, ...]:
-        block = kernel(rows, x) * own[:, None] * here[None]
+    def part(rows: Array, is_here: Array, own_labels: Array) -> tuple[Array, ...]:
+        block = kernel(rows, x) * is_here[:, None] * here[None]
         sums = jnp.sum(block, 1)
-        seen = block @ labels
+        by_class = block @ labels
         return (
             jnp.sum(block**2),
             jnp.sum(sums**2),
             jnp.sum(sums),
-            jnp.sum(mine * seen),
-            jnp.sum(mine * (block @ centered)),
+            jnp.sum(own_labels * by_class),
+            jnp.sum(own_labels * (block @ centered)),
         )
 
-    squares, of_sums, total, crossed, both = over_blocks(part, (x, here, centered), size)
+    squares, of_sums, total, cross, both = over_blocks(part, (x, here, centered), size)
     count, inner, outer = jnp.sum(here), centered.T @ centered, labels.T @ labels
     one_sided = (squares - of_sums / count) * jnp.sum(inner * outer)
     two_sided = (squares - 2 * of_sums / count + (total / count) ** 2) * jnp.sum(inner * inner)
-    most = squares * jnp.sum(outer**2)
-    return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
+    bound = squares * jnp.sum(outer**2)
+    return Alignment(_cosine(cross, one_sided, bound), _cosine(both, two_sided, bound))
 
 
-def _cosine(product: Array, squares: Array, most: Array) -> Array:
-    """The product over the root of the squares, which are at most `most`; 0 where they are only rounding."""
-    there = squares > 1e3 * jnp.finfo(squares.dtype).eps * most
+def _cosine(product: Array, squares: Array, bound: Array) -> Array:
+    """The product over the root of the squares, which are at most `bound`; 0 where they are only rounding."""
+    there = squares > 1e3 * jnp.finfo(squares.dtype).eps * bound
     return jnp.where(there, product / jnp.sqrt(jnp.where(there, squares, 1)), 0)
 
 
 def linear_alignment(features: Rows, labels: Labels) -> Alignment:
-    """Both alignments of the kernel that the products of the features are; nothing of n x n is made."""
+    """Both alignments of the kernel that the products of the features are; no n x n matrix is computed."""
     here = jnp.sum(labels, 1, keepdims=True)
-    own, centered = features * here, center(labels)
-    sums = jnp.sum(own, 0)
-    plain, inner, outer = own.T @ own, centered.T @ centered, labels.T @ labels
-    between = plain - sums[:, None] * sums[None] / jnp.sum(here)
-    crossed, both = jnp.sum((own.T @ centered) * (own.T @ labels)), jnp.sum((own.T @ centered) ** 2)
-    most = jnp.sum(plain**2) * jnp.sum(outer**2)
-    one_sided, two_sided = jnp.sum(plain * between) * jnp.sum(inner * outer), jnp.sum(between**2) * jnp.sum(inner**2)
-    return Alignment(_cosine(crossed, one_sided, most), _cosine(both, two_sided, most))
+    own_rows, centered = features * here, center(labels)
+    sums = jnp.sum(own_rows, 0)
+    gram, inner, outer = own_rows.T @ own_rows, centered.T @ centered, labels.T @ labels
+    between = gram - sums[:, None] * sums[None] / jnp.sum(here)
+    cross, both = jnp.sum((own_rows.T @ centered) * (own_rows.T @ labels)), jnp.sum((own_rows.T @ centered) ** 2)
+    bound = jnp.sum(gram**2) * jnp.sum(outer**2)
+    one_sided, two_sided = jnp.sum(gram * between) * jnp.sum(inner * outer), jnp.sum(between**2) * jnp.sum(inner**2)
+    return Alignment(_cosine(cross, one_sided, bound), _cosine(both, two_sided, bound))
 
 
 def one_hot(codes: np.ndarray) -> Labels:
@@ -86,13 +86,14 @@ def silhouette(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
     other. A row alone in its class has 0, and so has every row where there is no other class."""
     counts = jnp.sum(labels, 0)
 
-    def part(rows: Array, mine: Array) -> Array:
+    def part(rows: Array, own_labels: Array) -> Array:
         sums = jnp.sqrt(squared_distances(rows, x)) @ labels
-        own = jnp.sum(sums * mine, 1) / jnp.maximum(jnp.sum(mine * counts[None], 1) - 1, 1)
-        other = jnp.min(jnp.where((mine > 0) | (counts[None] == 0), jnp.inf, sums / jnp.maximum(counts[None], 1)), 1)
-        alone = jnp.sum(mine * counts[None], 1) <= 1
-        worth = (other - own) / above_zero(jnp.maximum(own, other))
-        return jnp.where(alone | jnp.isinf(other), 0, worth)
+        within = jnp.sum(sums * own_labels, 1) / jnp.maximum(jnp.sum(own_labels * counts[None], 1) - 1, 1)
+        is_other = (own_labels == 0) & (counts[None] > 0)
+        other = jnp.min(jnp.where(is_other, sums / jnp.maximum(counts[None], 1), jnp.inf), 1)
+        alone = jnp.sum(own_labels * counts[None], 1) <= 1
+        scores = (other - within) / above_zero(jnp.maximum(within, other))
+        return jnp.where(alone | jnp.isinf(other), 0, scores)
 
     return jnp.sum(map_blocks(part, (x, labels), size)) / jnp.sum(counts)
 
@@ -101,9 +102,9 @@ def scatter_ratio(x: Rows, labels: Labels, size: int) -> Float[Array, ""]:
     """The authors' T: the sum of distances within classes, divided by that between classes."""
     here = jnp.sum(labels, 1)
 
-    def part(rows: Array, mine: Array) -> tuple[Array, Array]:
-        apart = jnp.sqrt(squared_distances(rows, x))
-        return jnp.sum(mine * (apart @ labels)), jnp.sum(apart @ here * jnp.sum(mine, 1))
+    def part(rows: Array, own_labels: Array) -> tuple[Array, Array]:
+        distances = jnp.sqrt(squared_distances(rows, x))
+        return jnp.sum(own_labels * (distances @ labels)), jnp.sum(distances @ here * jnp.sum(own_labels, 1))
 
     within, all_pairs = over_blocks(part, (x, labels), size)
     return within / (all_pairs - within)

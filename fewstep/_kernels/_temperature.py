@@ -10,7 +10,7 @@ _LOGS = np.linspace(np.log(1e-4), np.log(1e4), 400)  # relative to the spread of
 
 
 def temperature(scores: np.ndarray, codes: np.ndarray) -> float:
-    """The best of a fine grid of temperatures; 1 where the scores tell nothing."""
+    """The best of a fine grid of temperatures; 1 where the scores carry no information."""
     spread = float(np.mean(np.abs(scores - scores.mean(1, keepdims=True))))
     if not len(codes) or spread == 0:
         return 1.0
@@ -18,18 +18,18 @@ def temperature(scores: np.ndarray, codes: np.ndarray) -> float:
     return spread * float(np.exp(_LOGS[int(np.argmin(losses))]))
 
 
-def held_out(codes: np.ndarray, share: int, rng: np.random.RandomState) -> np.ndarray:
+def draw_holdout(codes: np.ndarray, share: int, rng: np.random.RandomState) -> np.ndarray:
     """Which rows to hold out: one in `share` of each class, none of a class with fewer."""
-    out = np.zeros(len(codes), bool)
+    mask = np.zeros(len(codes), bool)
     for code in np.unique(codes):
         rows = rng.permutation(np.flatnonzero(codes == code))
-        out[rows[: len(rows) // share]] = True
-    return out
+        mask[rows[: len(rows) // share]] = True
+    return mask
 
 
 def _loss(logits: np.ndarray, codes: np.ndarray) -> float:
     rows, classes = logits.shape
-    risen = logits - logits.max(1, keepdims=True)
-    surprise = np.log(np.exp(risen).sum(1, keepdims=True)) - risen
+    shifted = logits - logits.max(1, keepdims=True)
+    surprise = np.log(np.exp(shifted).sum(1, keepdims=True)) - shifted
     own = surprise[np.arange(rows), codes]
     return float(np.mean(rows * own + surprise.sum(1)) / (rows + classes))

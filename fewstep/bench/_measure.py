@@ -5,136 +5,148 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from fewstep.bench._problem import write_problem
-from fewstep.bench._system import OURS, Failed, Kind, Running, started
+from fewstep.bench._records import Row
+from fewstep.bench._system import OURS, Process, System, SystemFailed, start
 from fewstep.bench._workloads import Workload
 
-Row = dict[str, Any]
-AGREES = 1e-4
+MAX_DIFFERENCE = 1e-4
 _SLOW = 4.0  # times the length of a turn
+T = TypeVar("T")
+Gradient = dict[str, np.ndarray]
 
 
 class Effort(NamedTuple):
-    """How long is measured: turns of about so many seconds for each system, and calls that adapt one task."""
+    """How long to measure: turns of about so many seconds for each system, and calls that adapt one task."""
 
     turns: int = 7
     seconds: float = 1.0
     calls: int = 200
 
 
-class _Systems:
-    """Those that run, by name. One that fails leaves, and why it did is kept: the others go on."""
+class Agreement(NamedTuple):
+    """The relative distances of a query loss and a meta-gradient from ours, and whether they are small enough."""
+
+    loss_differs: float
+    gradient_differs: float
+    agrees: bool
+
+
+class _Processes:
+    """The running systems by name. One that fails is removed, with the reason: the others go on."""
 
     def __init__(self) -> None:
-        self.running: dict[str, Running] = {}
-        self.failed: dict[str, str] = {}
+        self.running: dict[str, Process] = {}
+        self.errors: dict[str, str] = {}
 
-    def ask(self, name: str, do: str, **more: Any) -> dict[str, Any] | None:
-        """A system's answer, or nothing if it has failed."""
+    def ask(self, name: str, question: Callable[[Process], T]) -> T | None:
+        """A system's answer, or `None` if it has failed."""
         if name not in self.running:
             return None
         try:
-            return self.running[name].ask(do, **more)
-        except Failed as error:
+            return question(self.running[name])
+        except SystemFailed as error:
             del self.running[name]
-            self.failed[name] = str(error)
+            self.errors[name] = str(error)
             return None
 
 
 def measure(
-    work: Workload, kinds: list[Kind], folder: Path, python: Path | None, effort: Effort, say: Callable[[str], None]
+    work: Workload, systems: list[System], folder: Path, python: Path | None, effort: Effort, say: Callable[[str], None]
 ) -> list[Row]:
-    """A row for each system: steps a second, time to compile, peak memory, and milliseconds to adapt to one task."""
+    """A row for each system: steps per second, time to compile, peak memory, and milliseconds to adapt to one task."""
     with ExitStack() as stack:
-        systems = _Systems()
-        for kind in kinds:
-            say(f"{work.name}: starting {kind.name}")
-            problem = write_problem(work.but(**dict(kind.changes)), folder)
+        processes = _Processes()
+        for system in systems:
+            say(f"{work.name}: starting {system.name}")
+            problem = write_problem(work.replace(**dict(system.changes)), folder)
             try:
-                systems.running[kind.name] = stack.enter_context(started(kind, problem, python))
-            except Failed as error:
-                systems.failed[kind.name] = str(error)
-        alike = [kind.name for kind in kinds if "method" not in dict(kind.changes)]
-        agreement = _agreement(systems, alike, folder)
-        seconds = _in_turns(work, systems, effort, say)
-        found = {name: _row(work, name, systems, taken, effort) for name, taken in seconds.items()}
-    rows = [found.get(kind.name) or _failed(work, kind.name, systems) for kind in kinds]
-    return _compared([row | agreement.get(row["system"], {}) for row in rows], seconds)
+                processes.running[system.name] = stack.enter_context(start(system, problem, python))
+            except SystemFailed as error:
+                processes.errors[system.name] = str(error)
+        same = [system.name for system in systems if "method" not in dict(system.changes)]
+        agreements = _compare_gradients(processes, same, folder)
+        seconds = _take_turns(work, processes, effort, say)
+        rows = {name: _row(work, name, processes, turns, effort) for name, turns in seconds.items()}
+    failure = lambda name: Row(work.name, name, error=processes.errors[name])
+    rows = {system.name: rows.get(system.name) or failure(system.name) for system in systems}
+    return [_compare(row, agreements.get(name), seconds) for name, row in rows.items() if row]
 
 
-def _failed(work: Workload, name: str, systems: _Systems) -> Row:
-    return {"workload": work.name, "system": name, "steps_per_s": None, "error": systems.failed[name]}
-
-
-def _agreement(systems: _Systems, names: list[str], folder: Path) -> dict[str, Row]:
-    """How far each system's query loss and meta-gradient are from ours, relative; what is above `AGREES` is told."""
-    found, to = {}, folder / "gradient.npz"
+def _compare_gradients(processes: _Processes, names: list[str], folder: Path) -> dict[str, Agreement]:
+    """How far each system's query loss and meta-gradient are from ours."""
+    results: dict[str, tuple[float, Gradient]] = {}
+    file = folder / "gradient.npz"
     for name in names:
-        if (answer := systems.ask(name, "check", to=str(to))) is not None:
-            with np.load(to, allow_pickle=False) as held:
-                found[name] = (answer["loss"], {path: held[path] for path in held.files})
-    if OURS not in found:
+        if (loss := processes.ask(name, lambda process: process.check(file))) is not None:
+            with np.load(file, allow_pickle=False) as arrays:
+                results[name] = (loss, dict(arrays))
+    if OURS not in results:
         return {}
-    loss, gradient = found[OURS]
-    return {name: _difference(loss, gradient, *other) for name, other in found.items()}
+    return {name: _difference(*results[OURS], *other) for name, other in results.items()}
 
 
-def _difference(loss: float, gradient: dict[str, Any], other_loss: float, other: dict[str, Any]) -> Row:
+def _difference(loss: float, gradient: Gradient, other_loss: float, other: Gradient) -> Agreement:
     apart = math.sqrt(sum(float(np.square(gradient[path] - other[path]).sum()) for path in gradient))
     size = math.sqrt(sum(float(np.square(array).sum()) for array in gradient.values()))
-    told = {"loss_differs": abs(loss - other_loss) / abs(loss), "gradient_differs": apart / size}
-    return told | {"agrees": all(value <= AGREES for value in told.values())}  # not a number is above
+    distances = abs(loss - other_loss) / abs(loss), apart / size
+    return Agreement(*distances, all(distance <= MAX_DIFFERENCE for distance in distances))  # NaN is not below
 
 
-def _in_turns(work: Workload, systems: _Systems, effort: Effort, say: Callable[[str], None]) -> dict[str, list[float]]:
-    """Seconds a step of each system, one number a turn; of one whose step takes long, two turns have to do."""
-    counts = {name: _count(systems, name, effort.seconds) for name in list(systems.running)}
-    seconds: dict[str, list[float]] = {name: [] for name in systems.running}
+def _take_turns(
+    work: Workload, processes: _Processes, effort: Effort, say: Callable[[str], None]
+) -> dict[str, list[float]]:
+    """Seconds per step of each system, one number per turn; a system whose step takes long gets two turns only."""
+    counts = {name: _count(processes, name, effort.seconds) for name in list(processes.running)}
+    seconds: dict[str, list[float]] = {name: [] for name in processes.running}
     for turn in range(effort.turns):
         say(f"{work.name}: turn {turn + 1} of {effort.turns}")
-        for name in list(systems.running):
+        for name in list(processes.running):
             slow = seconds[name] and seconds[name][0] > _SLOW * effort.seconds
             if slow and turn >= 2:
                 continue
-            if (answer := systems.ask(name, "steps", n=counts[name])) is not None:
-                seconds[name].append(answer["seconds"] / counts[name])
-    return {name: seconds[name] for name in systems.running}
+            if (duration := _steps(processes, name, counts[name])) is not None:
+                seconds[name].append(duration / counts[name])
+    return {name: seconds[name] for name in processes.running}
 
 
-def _count(systems: _Systems, name: str, wanted: float) -> int:
-    """How many of a system's steps take about as long as wanted."""
-    answer = systems.ask(name, "steps", n=1)
-    if answer is not None and answer["seconds"] < wanted / 20:
-        some = max(1, round(wanted / answer["seconds"] / 4))
-        answer = systems.ask(name, "steps", n=some)
-        return max(1, round(wanted / (answer["seconds"] / some))) if answer else 0
-    return max(1, round(wanted / answer["seconds"])) if answer else 0
+def _count(processes: _Processes, name: str, duration: float) -> int:
+    """How many of a system's steps take about as long as `duration`, in seconds."""
+    seconds, steps = _steps(processes, name, 1), 1
+    if seconds is not None and seconds < duration / 20:
+        steps = max(1, round(duration / seconds / 4))
+        seconds = _steps(processes, name, steps)
+    return 0 if seconds is None else max(1, round(duration / (seconds / steps)))
 
 
-def _row(work: Workload, name: str, systems: _Systems, seconds: list[float], effort: Effort) -> Row | None:
+def _steps(processes: _Processes, name: str, count: int) -> float | None:
+    return processes.ask(name, lambda process: process.steps(count))
+
+
+def _row(work: Workload, name: str, processes: _Processes, seconds: list[float], effort: Effort) -> Row | None:
     calls = effort.calls if median(seconds) < _SLOW * effort.seconds else 3
-    adapting, peak = systems.ask(name, "adapt", n=calls), systems.ask(name, "memory", n=2)
-    if adapting is None or peak is None:
+    times = processes.ask(name, lambda process: sorted(process.adapt(calls)))
+    peak = processes.ask(name, lambda process: process.memory(2))
+    if times is None or name not in processes.running:
         return None
-    times, first = sorted(adapting["seconds"]), systems.running[name].first
-    return {
-        "workload": work.name, "system": name, "steps_per_s": 1 / median(seconds),
-        "spread": [1 / max(seconds), 1 / min(seconds)], "compile_s": first["compile_s"], "turns": len(seconds),
-        "peak_mb": peak["peak_mb"], "base_mb": first["base_mb"],
-        "adapt_p50_ms": 1000 * median(times), "adapt_p99_ms": 1000 * times[int(0.99 * (len(times) - 1))],
-        "about": first["about"], "tasks": work.tasks, "inner_steps": work.inner_steps,
-    }  # fmt: skip
+    ready = processes.running[name].ready
+    return Row(
+        work.name, name, 1 / median(seconds), spread=(1 / max(seconds), 1 / min(seconds)),
+        compile_s=ready.compile_s, turns=len(seconds), peak_mb=peak, base_mb=ready.base_mb,
+        adapt_p50_ms=1000 * median(times), adapt_p99_ms=1000 * times[int(0.99 * (len(times) - 1))],
+        about=ready.about, tasks=work.tasks, inner_steps=work.inner_steps,
+    )  # fmt: skip
 
 
-def _compared(rows: list[Row], seconds: dict[str, list[float]]) -> list[Row]:
-    """With the ratio of each system's speed to ours, turn by turn: the median."""
-    for row in rows:
-        mine = seconds.get(row["system"])
-        if mine and OURS in seconds:
-            ratios = [ours / own for ours, own in zip(seconds[OURS], mine, strict=False)]
-            row["ratio_to_fewstep"] = median(ratios)
-    return rows
+def _compare(row: Row, agreement: Agreement | None, seconds: dict[str, list[float]]) -> Row:
+    """The row with its distance from ours, and the ratio of the speeds: the median of the turns."""
+    if agreement is not None:
+        row = row._replace(**agreement._asdict())
+    if row.system in seconds and OURS in seconds:
+        ratios = [ours / own for ours, own in zip(seconds[OURS], seconds[row.system], strict=False)]
+        row = row._replace(ratio_to_fewstep=median(ratios))
+    return row

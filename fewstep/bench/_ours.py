@@ -1,8 +1,8 @@
-"""Ours, measured as the others are: `python -m fewstep.bench._ours PROBLEM`. Tasks are drawn inside each step."""
+"""fewstep, measured as the others are: `python -m fewstep.bench._ours PROBLEM`. Tasks are drawn inside each step."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,29 +15,28 @@ from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._network import flatten, unflatten
-from fewstep._outer import unrolled
-from fewstep._train import first_state, make_segment
-from fewstep.bench._problem import loss_of, network_of, tasks_of
+from fewstep._rule import Meta
+from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
-from fewstep.bench.peers.wire import System, speak
-from fewstep.experiments.build import make_mesh
-from fewstep.experiments.experiment import Experiment
-from fewstep.machine import layout
+from fewstep.bench.wire import Problem, System, speak
+from fewstep.experiments import Experiment
+from fewstep.files import JSON
+from fewstep.machine.layout import lay_out, make_mesh
+from fewstep.outers import unrolled
+from fewstep.training import first_state, make_segment
 
 
-def make(problem: Any) -> System:
-    """Our system of a problem."""
+def make(problem: Problem) -> System:
+    """fewstep on a problem."""
     work = workload_of(problem.spec)
-    places = layout.choose(experiment_of(work), work.inner_steps)
-    mesh = make_mesh(layout.prepare(places, asked=work.devices is not None))
+    places = lay_out(experiment_of(work))
+    mesh = make_mesh(places.devices)
     everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
-    learner, tasks = learner_of(work), tasks_of(work, Path(problem.spec["folder"]))
+    learner, tasks = learner_of(work), FAMILIES[work.kind].tasks(work, Path(problem.spec["folder"]))
     optimizer = optax.adam(work.outer_lr)
-    segment = make_segment(
-        learner, tasks, optimizer, meta_batch=work.tasks, mesh=mesh, chunk=places.chunk
-    )  # fmt: skip
+    segment = make_segment(learner, tasks, optimizer, meta_batch=work.tasks, mesh=mesh, chunk=places.chunk)
     first = first_state(learner, optimizer, [0])
-    state = jax.device_put(first._replace(meta=_given(first.meta, problem.weights)), everywhere)
+    state = jax.device_put(first._replace(meta=_with_weights(first.meta, problem.weights)), everywhere)
     arrays = jax.device_put(tasks.data, everywhere)
 
     def take(steps: int) -> None:
@@ -51,60 +50,54 @@ def make(problem: Any) -> System:
     return System(lambda: _check(learner, meta, problem), take, _adapter(learner, meta, work, problem), about)
 
 
-def workload_of(spec: dict[str, Any]) -> Workload:
-    """The workload that a problem's spec tells."""
-    known = {field.name for field in dataclasses.fields(Workload)}
-    return Workload(
-        **{name: value for name, value in spec.items() if name in known} | {"hidden": tuple(spec["hidden"])}
-    )
+def workload_of(spec: Mapping[str, JSON]) -> Workload:
+    """The workload of a problem's spec."""
+    fields = {field.name: spec[field.name] for field in dataclasses.fields(Workload)}
+    return Workload(**fields | {"hidden": tuple(spec["hidden"])})
 
 
 def experiment_of(work: Workload) -> Experiment:
     """The experiment that `fewstep train` would lay out in the same way."""
-    own = {"hidden": work.hidden} if work.kind == "regression" else {"ways": work.ways, "filters": work.filters}
     return Experiment(
-        work.method, "sinusoid" if work.kind == "regression" else "omniglot", meta_batch=work.tasks, shots=work.shots,
-        queries=work.queries, inner_steps=work.inner_steps, devices=work.devices, chunk=work.chunk, **own,
+        work.method, meta_batch=work.tasks, shots=work.shots, queries=work.queries, inner_steps=work.inner_steps,
+        devices=work.devices, chunk=work.chunk, **FAMILIES[work.kind].options(work),
     )  # fmt: skip
 
 
 def learner_of(work: Workload) -> Learner:
     """The learner of a workload."""
-    rule = rules.RULES[work.method](work.inner_lr)
-    return gradient_learner(network_of(work), rule, loss_of(work), steps=work.inner_steps, remat=work.remat)
+    rule, family = rules.RULES[work.method](work.inner_lr), FAMILIES[work.kind]
+    return gradient_learner(family.network(work), rule, family.loss, steps=work.inner_steps, remat=work.remat)
 
 
-def _given(meta: Any, weights: dict[str, np.ndarray]) -> Any:
+def _with_weights(meta: Meta, weights: dict[str, np.ndarray]) -> Meta:
     """Meta-parameters of one seed that begin at the given weights."""
-    held = {name: jnp.asarray(array)[None] for name, array in weights.items()}
-    return meta | {"weights": unflatten(meta["weights"], held)}
+    leaves = {name: jnp.asarray(array)[None] for name, array in weights.items()}
+    return meta | {"weights": unflatten(meta["weights"], leaves)}
 
 
-def _check(learner: Learner, meta: Any, problem: Any) -> tuple[float, dict[str, np.ndarray]]:
+def _check(learner: Learner, meta: Meta, problem: Problem) -> tuple[float, dict[str, np.ndarray]]:
     """Mean query loss and gradient on the problem's own tasks, all at once."""
     tasks = len(problem.support_x)
-    episodes = Episode(*(_rows(getattr(problem, f"{part}_x"), getattr(problem, f"{part}_y")) for part in _PARTS))
+    episodes = Episode(_batch(problem.support_x, problem.support_y), _batch(problem.query_x, problem.query_y))
     keys = jax.random.split(jax.random.key(0), tasks)
     losses, gradient = jax.jit(unrolled(learner))(meta, keys, episodes, jnp.full(tasks, 1 / tasks))
     return float(losses.mean()), {name: np.asarray(leaf) for name, leaf in flatten(gradient["weights"]).items()}
 
 
-_PARTS = ("support", "query")
-
-
-def _rows(x: np.ndarray, y: np.ndarray) -> Batch:
+def _batch(x: np.ndarray, y: np.ndarray) -> Batch:
     return Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(y.shape[:2]))
 
 
-def _adapter(learner: Learner, meta: Any, work: Workload, problem: Any) -> Any:
+def _adapter(learner: Learner, meta: Meta, work: Workload, problem: Problem) -> Callable[[], np.ndarray]:
     """Learns the first task and predicts its query, from arrays to arrays, as a service does."""
 
     @jax.jit
-    def predict(meta: Any, key: Any, x: Any, y: Any, asked: Any) -> Any:
-        return learner.predict(meta, learner.adapt(meta, key, Batch(x, y, jnp.ones(len(y))), work.inner_steps), asked)
+    def predict(meta: Meta, key: jax.Array, x: jax.Array, y: jax.Array, query: jax.Array) -> jax.Array:
+        return learner.predict(meta, learner.adapt(meta, key, Batch(x, y, jnp.ones(len(y))), work.inner_steps), query)
 
-    key, x, y, asked = jax.random.key(0), problem.support_x[0], problem.support_y[0], problem.query_x[0]
-    return lambda: np.asarray(predict(meta, key, x, y, asked))
+    key, x, y, query = jax.random.key(0), problem.support_x[0], problem.support_y[0], problem.query_x[0]
+    return lambda: np.asarray(predict(meta, key, x, y, query))
 
 
 if __name__ == "__main__":

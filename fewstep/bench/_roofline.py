@@ -6,15 +6,15 @@ from statistics import median
 import jax
 import jax.numpy as jnp
 
-from fewstep._episode import Batch, Episode
 from fewstep.bench._ours import learner_of
+from fewstep.bench._problem import FAMILIES
 from fewstep.bench._workloads import Workload
 
 _SIDE = 2048
 
 
 def matmul_gflops(repeats: int = 7) -> float:
-    """Giga-operations a second of a product of two large matrices in single precision, on all cores."""
+    """Giga-operations per second of a product of two large matrices in single precision, on all cores."""
     a = jnp.ones((_SIDE, _SIDE), jnp.float32)
     product = jax.jit(jnp.dot)
     product(a, a).block_until_ready()
@@ -27,21 +27,13 @@ def matmul_gflops(repeats: int = 7) -> float:
 
 
 def step_gflop(work: Workload) -> float | None:
-    """Giga-operations of a meta-step: those of one task's compiled program, times the tasks. Nothing for several inner
-    steps, of which the compiler's count has the body of the loop once only."""
+    """Giga-operations of a meta-step: those of one task's compiled program, times the tasks. `None` for several inner
+    steps: the compiler counts the body of a loop once only."""
     if work.inner_steps != 1:
         return None
-    learner, whole = learner_of(work.but(remat=False)), work.ways if work.kind == "images" else 1
-    rows = lambda count: _rows(work, count * whole)
-    episode = Episode(rows(work.shots), rows(work.queries))
+    learner, tasks = learner_of(work.replace(remat=False)), FAMILIES[work.kind].tasks(work, None)
     key = jax.eval_shape(lambda: jax.random.key(0))
+    episode = jax.eval_shape(tasks.sample, tasks.data, key)
     meta = jax.eval_shape(learner.init, key)
     analysis = jax.jit(jax.value_and_grad(learner.loss)).lower(meta, key, episode).compile().cost_analysis()
     return work.tasks * analysis["flops"] / 1e9 if analysis else None
-
-
-def _rows(work: Workload, count: int) -> Batch:
-    images = work.kind == "images"
-    x = jax.ShapeDtypeStruct((count, 28, 28, 1) if images else (count, 1), jnp.float32)
-    y = jax.ShapeDtypeStruct((count,) if images else (count, 1), jnp.int32 if images else jnp.float32)
-    return Batch(x, y, jax.ShapeDtypeStruct((count,), jnp.float32))  # type: ignore[arg-type]

@@ -6,25 +6,27 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import median_high
+from typing import NamedTuple
 
 from fewstep._errors import FewstepError, unknown
-from fewstep.bench import _report
 from fewstep.bench._measure import Effort, measure
 from fewstep.bench._problem import write_images
+from fewstep.bench._records import Result, Roof, Row, Startup, to_json
+from fewstep.bench._report import write_report
 from fewstep.bench._roofline import matmul_gflops, step_gflop
-from fewstep.bench._sweeps import beginning, grow
-from fewstep.bench._system import KINDS, OURS, present
+from fewstep.bench._sweeps import measure_startup, measure_sweeps
+from fewstep.bench._system import OURS, SYSTEMS, System, how_to_install, is_installed
 from fewstep.bench._workloads import WORKLOADS
-from fewstep.files import finite, write_json
-from fewstep.reproduce._run import made_with
+from fewstep.files import JSON, finite, write_json
+from fewstep.reproduce import made_by, made_with
 
 NAME = "bench"
 _QUICK = Effort(turns=3, seconds=0.2, calls=30)
 
 
-class Options(NamedTuple):
-    """What is measured: workloads and systems by name (all by default), `sweeps` too; `quick` is a look; `peers` is a
+class Choice(NamedTuple):
+    """What to measure: workloads and systems by name (all by default), `sweeps` too; `quick` is a look; `peers` is a
     Python that has the other libraries."""
 
     workloads: tuple[str, ...] = ()
@@ -35,87 +37,77 @@ class Options(NamedTuple):
     peers: Path | None = None
 
 
-def run(options: Options, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Measures, and writes `result.json`, `report.html` and the figures into a folder."""
-    works, kinds = _chosen(options, say)
-    effort = _QUICK if options.quick else Effort()
+def run(choice: Choice, folder: Path, say: Callable[[str], None]) -> tuple[Result, dict[str, JSON]]:
+    """Measures, and writes `result.json`, `report.html` and the figures into a folder; the result, also as JSON."""
+    names, systems = _select(choice, say)
+    effort = _QUICK if choice.quick else Effort()
     begin = time.monotonic()
-    rows: list[dict[str, Any]] = []
-    roofs: dict[str, Any] = {}
+    rows: list[Row] = []
+    sweeps: list[Row] = []
+    roofs: dict[str, Roof] = {}
     products: list[float] = []
-    grown: list[dict[str, Any]] = []
     folder.mkdir(parents=True, exist_ok=True)
 
-    def tell(begun: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Writes what is measured so far; a bench that is stopped has lost nothing but the rest."""
-        result = _result(options, folder, rows, roofs, products, grown, begun, images)
-        result |= {"effort": effort._asdict(), "total_seconds": time.monotonic() - begin}
-        write_json(folder / "result.json", result := finite(result))
-        _report.write(folder, result)
-        return result
+    def write(startup: Startup | None = None) -> tuple[Result, dict[str, JSON]]:
+        """Writes what is measured so far, so that a bench that is stopped loses only the rest."""
+        result = Result(rows, median_high(products), roofs, sweeps, startup, images, choice.quick)
+        content = to_json(result) | _provenance(choice, folder)
+        content |= {"effort": effort._asdict(), "total_seconds": time.monotonic() - begin}
+        write_json(folder / "result.json", content := finite(content))
+        write_report(folder, result, made_by(content["command"], content["versions"], content["commit"]))
+        return result, content
 
-    with tempfile.TemporaryDirectory() as held:
-        place = Path(held)
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
         images = write_images(place)
-        for name in works:
+        for name in names:
             products.append(matmul_gflops())
-            rows += measure(WORKLOADS[name].but(seed=options.seed), kinds, place, options.peers, effort, say)
+            rows += measure(WORKLOADS[name].replace(seed=choice.seed), systems, place, choice.peers, effort, say)
             roofs |= _roof(name, rows, products[-1])
-            tell()
+            write()
         shorter = effort._replace(turns=3, seconds=effort.seconds / 2, calls=5)
-        grown += grow(place, options.peers, shorter, say) if options.sweeps else []
-    return tell(beginning(say) if options.sweeps else None)
+        sweeps += measure_sweeps(place, choice.peers, shorter, say) if choice.sweeps else []
+    return write(measure_startup(say) if choice.sweeps else None)
 
 
-def _result(
-    options: Options, folder: Path, rows: list[dict[str, Any]], roofs: dict[str, Any], products: list[float],
-    grown: list[dict[str, Any]], begun: dict[str, Any] | None, images: str,
-) -> dict[str, Any]:  # fmt: skip
+def _provenance(choice: Choice, folder: Path) -> dict[str, JSON]:
     return {
-        "name": NAME, "rows": rows, "matmul_gflops": sorted(products)[len(products) // 2],
-        "roofline_fraction": roofs.get("omniglot-1", {}).get("fraction"), "roofline": roofs, "sweeps": grown,
-        "beginning": begun, "images": images, "quick": options.quick,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores", "command": _command(options), **made_with(),
-        "scale": {"seed": options.seed}, "report": str(folder / "report.html"),
+        "name": NAME, "machine": f"{platform.machine()}, {os.cpu_count()} cores", "command": _command(choice),
+        **made_with(), "scale": {"seed": choice.seed}, "report": str(folder / "report.html"),
     }  # fmt: skip
 
 
-def _chosen(options: Options, say: Callable[[str], None]) -> tuple[list[str], list[Any]]:
-    for asked in options.workloads:
-        if asked not in WORKLOADS:
-            raise unknown("workload", asked, WORKLOADS)
-    names = [kind.name for kind in KINDS]
-    for asked in options.systems:
-        if asked not in names:
-            raise unknown("system", asked, names)
-    wanted = [kind for kind in KINDS if not options.systems or kind.name in (OURS, *options.systems)]
-    kinds = [kind for kind in wanted if present(kind, options.peers)]
-    if absent := [kind.name for kind in wanted if kind not in kinds]:
-        if options.systems:
-            raise FewstepError(f"{', '.join(absent)} cannot be measured: {_remedy(options.peers)}")
-        say(f"Not measured: {', '.join(absent)}. {_remedy(options.peers)}")
-    return list(options.workloads) or list(WORKLOADS), kinds
+def _select(choice: Choice, say: Callable[[str], None]) -> tuple[list[str], list[System]]:
+    for name in choice.workloads:
+        if name not in WORKLOADS:
+            raise unknown("workload", name, WORKLOADS)
+    names = [system.name for system in SYSTEMS]
+    for name in choice.systems:
+        if name not in names:
+            raise unknown("system", name, names)
+    candidates = [system for system in SYSTEMS if not choice.systems or system.name in (OURS, *choice.systems)]
+    systems = [system for system in candidates if is_installed(system, choice.peers)]
+    if missing := ", ".join(system.name for system in candidates if system not in systems):
+        if choice.systems:
+            raise FewstepError(f"{missing} cannot be measured: {how_to_install(choice.peers)}")
+        say(f"Not measured: {missing}: {how_to_install(choice.peers)}")
+    return list(choice.workloads) or list(WORKLOADS), systems
 
 
-def _remedy(peers: Path | None) -> str:
-    where = f"{peers} lacks them" if peers and peers.exists() else "no Python with the other libraries is there"
-    return f"{where}. `make bench` makes one; or name yours with --peers."
-
-
-def _roof(name: str, rows: list[dict[str, Any]], product: float) -> dict[str, Any]:
-    """Of a workload with one inner step: its operations, and which share of a matrix product's rate ours reaches."""
+def _roof(name: str, rows: list[Row], product: float) -> dict[str, Roof]:
+    """For a workload with one inner step: its operations, and which share of a matrix product's rate ours reaches."""
     work = WORKLOADS[name]
     flop = step_gflop(work)
-    ours = next(row for row in rows if row["workload"] == work.name and row["system"] == OURS)
-    if flop is None or not ours["steps_per_s"]:
+    ours = next(row for row in rows if row.workload == work.name and row.system == OURS)
+    if flop is None or not ours.steps_per_s:
         return {}
-    rate = flop * ours["steps_per_s"]
-    return {name: {"gflop": flop, "gflops": rate, "matmul_gflops": product, "fraction": rate / product}}
+    rate = flop * ours.steps_per_s
+    return {name: Roof(flop, rate, product, rate / product)}
 
 
-def _command(options: Options) -> str:
-    words = ["fewstep bench", *(["--workloads", *options.workloads] if options.workloads else [])]
-    words += ["--systems", *(repr(name) for name in options.systems)] if options.systems else []
-    words += ["--seed", str(options.seed)] if options.seed else []
-    words += ["--sweeps"] * options.sweeps + ["--quick"] * options.quick
+def _command(choice: Choice) -> str:
+    words = ["fewstep bench", *(["--workloads", *choice.workloads] if choice.workloads else [])]
+    words += ["--systems", *(repr(name) for name in choice.systems)] if choice.systems else []
+    words += ["--seed", str(choice.seed)] if choice.seed else []
+    words += ["--sweeps"] * choice.sweeps + ["--quick"] * choice.quick
     return " ".join(words)

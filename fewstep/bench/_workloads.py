@@ -3,17 +3,17 @@
 import dataclasses
 from typing import Any, Literal
 
-Kind = Literal["regression", "images"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A meta-step of MAML or MT-net: sizes of the network, the tasks and the inner loop. `devices` and `chunk` lay ours
-    out, as in training; `remat` computes inner steps again on the way back. `seed` draws weights and tasks. The outer
-    step is small, because what is timed should not depend on where a training goes."""
+    """A meta-step of MAML or MT-net: sizes of the network, the tasks and the inner loop.
+
+    `devices` and `chunk` lay fewstep's out, as in training; `remat` recomputes inner steps in the backward pass. `seed`
+    draws weights and tasks. The outer step is small, because the time should not depend on where a training goes.
+    """
 
     name: str
-    kind: Kind
+    kind: Literal["regression", "images"]  # a key of `_problem.FAMILIES`; the other systems get it as JSON
     tasks: int
     inner_steps: int
     method: str = "maml"
@@ -24,30 +24,30 @@ class Workload:
     ways: int = 5
     filters: int = 64
     hidden: tuple[int, ...] = (40, 40)
-    devices: int | None = None
-    chunk: int | None = None
+    devices: int = 0
+    chunk: int = 0
     remat: bool = False
     seed: int = 0
 
-    def but(self, **changes: Any) -> "Workload":
+    def replace(self, **changes: Any) -> "Workload":
         """The same with changes."""
         return dataclasses.replace(self, **changes)
 
 
 def sine(inner_steps: int, tasks: int = 25) -> Workload:
     """The sine waves of MAML: 10 points, a perceptron 1-40-40-1."""
-    rate = 0.01 if inner_steps == 1 else 0.001  # the larger one diverges in more steps from a start as of He
-    return Workload(f"sine, {_steps(inner_steps)}", "regression", tasks, inner_steps, inner_lr=rate)
+    rate = 0.01 if inner_steps == 1 else 0.001  # the larger one diverges in more steps from a He initialization
+    return Workload(f"sine, {_count(inner_steps)}", "regression", tasks, inner_steps, inner_lr=rate)
 
 
 def omniglot(inner_steps: int, tasks: int = 32, ways: int = 5) -> Workload:
-    """Omniglot with one image a class, four convolutions of 64 filters."""
-    name = f"omniglot {ways}-way, {_steps(inner_steps)}"
+    """Omniglot with one image per class, four convolutions of 64 filters."""
+    name = f"omniglot {ways}-way, {_count(inner_steps)}"
     return Workload(name, "images", tasks, inner_steps, inner_lr=0.4, shots=1, queries=1, ways=ways)
 
 
-def _steps(count: int) -> str:
-    return "1 inner step" if count == 1 else f"{count} inner steps"
+def _count(steps: int) -> str:
+    return "1 inner step" if steps == 1 else f"{steps} inner steps"
 
 
 WORKLOADS = {

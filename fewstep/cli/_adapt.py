@@ -4,23 +4,20 @@ import csv
 import dataclasses
 import io
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
 
-from fewstep import tables
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.files import writing
-from fewstep.runs import Model, adapt, ensemble_of, load
-from fewstep.tables._answer import answer, rounded
-from fewstep.tables._ensemble import Ensemble
-from fewstep.tasks import batch
-from fewstep.tasks.files import read_query, read_support
-from fewstep.tasks.pictures import read_query_images, read_support_images
+from fewstep.cli._arguments import NO_HINT
+from fewstep.files import JSON, writing
+from fewstep.models import LEVEL, LEVELS, Model, adapt
+from fewstep.problems import Cell, Given
+from fewstep.runs import load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +29,12 @@ class Adapt:
     task, each task is learned from its own rows. For a run on curves the support is a
     CSV whose last column is y (a first line of names is allowed), or an npz with x and y; the query has the same
     columns without y, or is an npz with x. For a run on images the support is a folder or zip with one folder of images
-    a class, and the query an image or a folder of images; the CSV has the class of each.
+    per class, and the query an image or a folder of images; the CSV has the class of each.
 
     Examples of use:
-      fewstep adapt runs/growth --support new.csv --query ask.csv --level 0.8
-      fewstep adapt runs/x --support known.csv --query asked.csv
-      fewstep adapt runs/x --support known.npz --query asked.npz --inner-steps 5 --out predicted.csv
+      fewstep adapt runs/growth --support support.csv --query query.csv --level 0.8
+      fewstep adapt runs/x --support support.csv --query query.csv
+      fewstep adapt runs/x --support support.npz --query query.npz --inner-steps 5 --out predicted.csv
       fewstep adapt runs/characters --support letters/ --query unknown.png --inner-steps 3
       fewstep adapt omniglot-mtnet-5way --support letters/ --query unknown/     (a model that comes with the package)
     """
@@ -45,7 +42,7 @@ class Adapt:
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Folder of the run, or the name of a model that comes with the package."""
     support: Path
-    """CSV or npz with the known points of the task; for images a folder or zip."""
+    """CSV or npz with the examples to learn from; for images a folder or zip."""
     query: Path
     """CSV or npz with the points to predict at; for images an image or a folder."""
     out: Annotated[Path | None, NO_HINT] = None
@@ -69,15 +66,14 @@ class Adapt:
         model = load(self.run)
         for note in model.notes:
             _show.say(note)
-        table = self._table(model)
+        columns, arrays, warnings = self._answer(model)
         if self.out is not None:
-            _write(self.out, table)
-            _show.say(f"Wrote {len(table.cells)} predictions to {self.out}.")
+            _write(self.out, columns, arrays, model.problem.digits)
+            _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
-            warnings = {} if table.warnings is None else {"warnings": table.warnings}
-            _show.as_json({"run": str(self.run), **table.arrays, **warnings})
+            _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
         elif self.out is None:
-            sys.stdout.write(_csv(table))
+            sys.stdout.write(_csv(columns, model.problem.digits))
         return 0
 
     def _check_out(self) -> None:
@@ -89,100 +85,94 @@ class Adapt:
             if self.out.resolve() == getattr(self, name).resolve():
                 raise FewstepError(f"--out is {self.out}, the file of --{name}, which would be lost. Choose another.")
 
-    def _table(self, model: Model) -> "_Table":
-        experiment = model.run.experiment
-        if self.level is not None and not experiment.has_table:
-            raise FewstepError("--level does not apply: only runs on tables have intervals. Leave it out.")
-        if experiment.has_images:
-            return self._images(model)
-        if self.norm:
-            raise FewstepError("--norm does not apply: the run has no images. Leave it out.")
-        return self._rows(model) if experiment.has_table else self._points(model)
-
-    def _rows(self, model: Model) -> "_Table":
-        """A table in and a table out, in the user's columns and units."""
-        ensemble = ensemble_of(model)
-        if self.level is not None and ensemble.schema.classes:
-            raise FewstepError("--level does not apply: classes have probabilities, not intervals. Leave it out.")
-        known, asked = tables.read(self.support), tables.read(self.query)
-        level = 0.9 if self.level is None else self.level
-        made, warnings = answer(ensemble, known, asked, level=level, steps=self.inner_steps, seed=self.seed)
+    def _answer(self, model: Model) -> tuple[dict[str, Sequence[Cell]], dict[str, JSON], list[str]]:
+        """The user's columns and those of the answer; the same as arrays; and what to be warned of."""
+        self._check_options(model)
+        problem, kind = model.problem, model.kind
+        support, query = kind.read(problem, self.support, "support"), kind.read(problem, self.query, "query")
+        warnings = [*support.notes, *query.notes]
         for warning in warnings:
             _show.say(f"Warning: {warning}")
-        if not ensemble.schema.classes and "low" not in made:
-            _show.say(_without_intervals(ensemble, self.inner_steps))
-        if twice := [name for name in (*made, *["warnings"] * self.json) if name in asked.columns]:
+        answers: dict[str, list[Cell]] = {}
+        for learned_from, rows in _tasks(support, query, str(self.support), str(self.query)):
+            learned = adapt(model, learned_from, steps=self.inner_steps, seed=self.seed, norm=self.norm)
+            part = query.only(rows)._replace(labels=support.labels)
+            answer = learned.answer(part.x, level=LEVEL if self.level is None else self.level, distance=part.distance)
+            written = kind.write(problem, part, answer)
+            for name, values in written.columns.items():
+                column = answers.setdefault(name, [None] * len(query.x))
+                for place, value in zip(rows, values, strict=True):
+                    column[place] = value
+        if problem.held_out is not None and not problem.classes and "low" not in answers:
+            _show.say(_without_intervals(model, self.inner_steps))
+        if twice := [name for name in (*answers, *["warnings"] * self.json) if name in query.rows]:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
-        theirs = {name: _plain(column) for name, column in asked.columns.items()}
-        ours = {name: column.tolist() for name, column in made.items()}
-        shown = theirs | {name: rounded(ensemble, values) for name, values in ours.items()}
-        cells = [list(row) for row in zip(*shown.values(), strict=True)]
-        return _Table(list(shown), cells, theirs | ours, warnings)
+        columns = query.rows | answers
+        return columns, query.rows | written.arrays if written.arrays else columns, warnings
 
-    def _points(self, model: Model) -> "_Table":
-        x, y = read_support(self.support)
-        if x.shape[1] != (inputs := model.built.problem.widths[0]):
-            raise FewstepError(f"{self.support} has {x.shape[1]} columns of x beside y, and the run takes {inputs}.")
-        asked = read_query(self.query, x.shape[1:])
-        made = adapt(model, batch(x, y), asked, steps=self.inner_steps, seed=self.seed)
-        names = lambda stem, count: [stem] if count == 1 else [f"{stem}{n + 1}" for n in range(count)]
-        head = [*names("x", asked.shape[1]), *names("prediction", made.shape[1])]
-        cells = np.concatenate([asked, made], axis=1).tolist()
-        return _Table(head, cells, {"x": asked.tolist(), "prediction": made.tolist()})
-
-    def _images(self, model: Model) -> "_Table":
-        image, invert = model.built.problem.image, model.run.experiment.tasks == "omniglot"
-        if self.norm and self.norm not in model.built.problem.norms:
-            raise FewstepError(f"--norm does not apply: the run normalizes by {model.built.problem.norms[0]}.")
-        known = read_support_images(self.support, image, invert)
-        asked = read_query_images(self.query, image, invert)
-        classes = list(dict.fromkeys(known.names))
-        support = batch(known.x, np.asarray([classes.index(name) for name in known.names]))
-        made = adapt(model, support, asked.x, steps=self.inner_steps, seed=self.seed, ways=len(classes), norm=self.norm)
-        answers = [classes[number] for number in made.argmax(axis=1)]
-        head = ["image", "prediction", *(f"probability of {name}" for name in classes)]
-        cells = [
-            [name, answer, *(round(float(p), 4) for p in row)]
-            for name, answer, row in zip(asked.names, answers, made, strict=True)
-        ]
-        told = {"image": asked.names, "prediction": answers, "classes": classes, "probability": made.tolist()}
-        return _Table(head, cells, told)
+    def _check_options(self, model: Model) -> None:
+        problem = model.problem
+        if self.level is not None:
+            if problem.held_out is None or problem.classes:
+                raise FewstepError("--level does not apply: only predictions of a table's numbers have intervals.")
+            if self.level not in LEVELS:
+                levels = ", ".join(map(str, LEVELS))
+                raise FewstepError(f"--level is {self.level}. Intervals are calibrated at {levels}.")
+        if self.norm and self.norm not in problem.norms:
+            norm = f"the run normalizes by {problem.norms[0]}" if problem.norms[0] else "the run has no images"
+            raise FewstepError(f"--norm does not apply: {norm}. Leave it out.")
 
 
-class _Table(NamedTuple):
-    """Predictions as a table, and as arrays by name; of a table's rows, warnings too."""
+def _tasks(support: Given, query: Given, here: str, there: str) -> Iterator[tuple[Given, np.ndarray]]:
+    """Each task's own rows to learn from, and which rows of the query are its."""
+    if support.tasks is None or query.tasks is None:
+        for one, name, other in ((support, here, there), (query, there, here)):
+            if one.tasks is not None and len(set(one.tasks.tolist())) > 1:
+                raise FewstepError(
+                    f"{name} has rows of {len(set(one.tasks.tolist()))} tasks ({_list(one.tasks)}), and {other} has no "
+                    "column that says which its rows belong to. Add it, or give one task at a time."
+                )
+        yield support, np.arange(len(query.x))
+        return
+    for name in dict.fromkeys(query.tasks.tolist()):
+        own = np.flatnonzero(support.tasks == name)
+        if not len(own):
+            raise FewstepError(
+                f"Row {int(np.argmax(query.tasks == name)) + 1} of {there} is of the task {name!r}, and {here} has no "
+                f"row of it. It has: {_list(support.tasks)}."
+            )
+        yield support.only(own), np.flatnonzero(query.tasks == name)
 
-    head: list[str]
-    cells: list[list[Any]]
-    arrays: dict[str, Any]
-    warnings: list[str] | None = None
+
+def _list(names: np.ndarray) -> str:
+    different = list(dict.fromkeys(names.tolist()))
+    return ", ".join(map(str, different[:5])) + (", ..." if len(different) > 5 else "")
 
 
-def _without_intervals(ensemble: Ensemble, steps: int | None) -> str:
-    if ensemble.calibration is not None:
-        return f"No intervals: they are calibrated for {ensemble.steps} inner steps, not for {steps}."
+def _without_intervals(model: Model, steps: int | None) -> str:
+    if model.calibration is not None:
+        return f"No intervals: they are calibrated for {model.steps} inner steps, not for {steps}."
     return "The run has no calibration, so there are no intervals. Run its train command again to make it."
 
 
-def _plain(column: np.ndarray) -> list[Any]:
-    """A column of the user's as text and numbers; dates as ISO, without a time of midnight."""
-    if column.dtype.kind == "M":
-        moments = column.astype("datetime64[us]").astype(object)
-        return [None if moment is None else moment.isoformat(" ").removesuffix(" 00:00:00") for moment in moments]
-    kept = str | int | float | bool | None
-    return [cell if isinstance(cell, kept) else str(cell) for cell in column.tolist()]
-
-
-def _csv(table: _Table) -> str:
+def _csv(columns: Mapping[str, Sequence[Cell]], digits: int | None) -> str:
+    """The columns as CSV; predictions with the digits that are worth showing."""
+    ours = ("prediction", "low", "high", "probability")
+    cells = [
+        [round(value, digits) if digits is not None and name.startswith(ours) and isinstance(value, float) else value
+         for value in column] for name, column in columns.items()
+    ]  # fmt: skip
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.head, *table.cells])
+    csv.writer(text, lineterminator="\n").writerows([list(columns), *zip(*cells, strict=True)])
     return text.getvalue()
 
 
-def _write(path: Path, table: _Table) -> None:
+def _write(
+    path: Path, columns: Mapping[str, Sequence[Cell]], arrays: Mapping[str, JSON], digits: int | None
+) -> None:  # fmt: skip
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".npz":
-            np.savez(path, **{name: np.asarray(array) for name, array in table.arrays.items()})  # type: ignore[arg-type]
+            np.savez(path, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
         else:
-            path.write_text(_csv(table))
+            path.write_text(_csv(columns, digits))

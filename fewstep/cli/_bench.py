@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fewstep import bench
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
 
 _PEERS = Path(".venv-bench/bin/python")
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure meta-steps a second, memory and latency here, beside other libraries where they are installed.
+    """Measure meta-steps per second, memory and latency here, beside other libraries where they are installed.
 
     `make bench` sets the others up in an environment of their own. Keep the machine quiet while it runs.
 
@@ -48,13 +48,13 @@ class Bench:
         peers = self.peers or (_PEERS if _PEERS.exists() else None)
         if peers is not None and peers.is_dir():  # an environment: its Python
             peers = peers / "bin" / "python"
-        options = bench.Options(self.workloads, self.systems, self.sweeps, self.quick, self.seed, peers)
-        result = bench.run(options, self.out, _show.say)
+        choice = bench.Choice(self.workloads, self.systems, self.sweeps, self.quick, self.seed, peers)
+        result, content = bench.run(choice, self.out, _show.say)
         if self.json:
-            _show.as_json(result)
+            _show.as_json(content)
             return 0
-        _show.table(bench.HEAD, bench.table_rows(result["rows"]))
+        _show.table(bench.HEAD, bench.table_rows(result.rows))
         for line in bench.remarks(result):
             _show.say(line)
-        _show.say(f"See {result['report']}; the numbers are in {self.out / 'result.json'}.")
+        _show.say(f"See {content['report']}; the numbers are in {self.out / 'result.json'}.")
         return 0

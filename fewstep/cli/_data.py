@@ -10,7 +10,8 @@ import tyro
 from fewstep import data
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
+from fewstep.files import cache
 
 _WHAT = "list: what there is; get: download and check; check: compare checksums; path: where is looked."
 
@@ -49,12 +50,12 @@ class Data:
 
     def _list(self) -> int:
         rows = []
-        for known in self._sources:
-            found = data.find(known.name)
-            size = sum(file.megabytes for file in known.files)
+        for source in self._sources:
+            place = data.find(source.name)
+            size = sum(file.megabytes for file in source.files)
             rows.append({
-                "name": known.name, "tasks": list(known.used_by), "what": known.what, "megabytes": size or None,
-                "license": known.license, "here": None if found is None else str(found),
+                "name": source.name, "tasks": list(source.used_by), "what": source.what, "megabytes": size or None,
+                "license": source.license, "here": None if place is None else str(place),
             })  # fmt: skip
         if self.json:
             _show.as_json({"sets": rows})
@@ -79,12 +80,12 @@ class Data:
         return 0
 
     def _check(self) -> int:
-        told = [(known.name, *found) for known in self._sources for found in _checked(known.name)]
-        damaged = any(state.startswith("damaged") for _, _, state in told)
+        files = [(source.name, *file) for source in self._sources for file in _checked(source.name)]
+        damaged = any(state.startswith("damaged") for _, _, state in files)
         if self.json:
-            _show.as_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in told]})
+            _show.as_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in files]})
         else:
-            _show.table(["set", "file", "state"], [list(row) for row in told])
+            _show.table(["set", "file", "state"], [list(row) for row in files])
         if damaged:
             print("fewstep: A file is damaged. Remove it, and get it again: fewstep data get NAME", file=sys.stderr)
         return 2 if damaged else 0
@@ -92,17 +93,17 @@ class Data:
     def _path(self) -> int:
         folders = [str(folder) for folder in data.folders()]
         if self.json:
-            _show.as_json({"folders": folders, "cache": str(data.cache())})
+            _show.as_json({"folders": folders, "cache": str(cache())})
         else:
             print("\n".join(folders))
         return 0
 
 
 def _checked(name: str) -> list[tuple[str, str]]:
-    """What `check` tells; files in another form than that of the home are read instead, where they have a split."""
+    """What `check` reports; files in another form than that of the home are read instead, where they have a split."""
     place = data.find(name)
-    if found := data.check(name):
-        return found
+    if files := data.check(name):
+        return files
     tasks = data.SOURCES[name].used_by[0]
     try:
         counts = [len(data.load(tasks, part, size=32).names) for part in ("train", "validation", "test")]

@@ -1,6 +1,8 @@
 """`fewstep eval`"""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,17 +10,21 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT, arguments, given_in
 from fewstep.experiments import Experiment
-from fewstep.experiments.experiment import NO_HINT, Pair
-from fewstep.runs import Model, baseline_rows, better_baseline, evaluate_run, evaluate_table, image_baselines, load
+from fewstep.models import Model, evaluate_model, load_pretrained, pretrained
+from fewstep.problems import CHANGES, Plan, ScoreRow, Value
+from fewstep.reports import usual_steps
+from fewstep.runs import load, open_run
 
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """Judge a run on unseen tasks: mean and 95 % interval for each number of shots and inner steps.
+    """Evaluate a run on unseen tasks: mean and 95% interval for each number of shots and inner steps.
 
-    Images are judged twice: normalized by the statistics of the query set (transductive, as in the papers) and by those
-    of the support set, so that queries do not help each other.
+    Images are evaluated twice: normalized by the statistics of the query set (transductive, as in the papers) and by
+    those of the support set, so that queries do not help each other. `fewstep eval RUN --help` lists the options of the
+    run's tasks too: with another value, a run is evaluated on other tasks than it was trained on.
 
     Examples of use:
       fewstep eval runs/x
@@ -38,32 +44,23 @@ class Eval:
     shots: Annotated[tuple[int, ...] | None, NO_HINT] = None
     """Points a task is learned from (default: as in training)."""
     inner_steps: Annotated[tuple[int, ...] | None, NO_HINT] = None
-    """Numbers of inner steps to judge after (default: 0 1 5; a learner without inner steps is judged once)."""
+    """Numbers of inner steps to evaluate after (default: 0 1 5; tables: 0 1 and as in training; a learner without inner
+    steps is evaluated once)."""
     n_tasks: Annotated[int | None, NO_HINT] = None
     """How many tasks (default: 600; of a table, all that were held out)."""
     queries: Annotated[int | None, NO_HINT] = None
-    """Points a task is judged on, images a class (default: 10; images: as in training)."""
+    """Points a task is evaluated on, images of each class (default: 10; images: as in training)."""
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task (default: as in training)."""
     split: Literal["test", "validation", "train"] = "test"
-    """The classes of images, or tasks of a table, that are judged. What you choose by looking, choose on validation."""
+    """The classes of images, or tasks of a table, to evaluate on. What you choose by looking, choose on validation."""
     baselines: bool = True
-    """Judge simple methods beside the run: on a table's rows, models fitted to its training tasks; on the same tasks of
-    images, nearest class means of pixels and of color histograms, which need no training."""
-    amplitude: Annotated[Pair | None, NO_HINT] = None
-    """Other sine waves than in training: range of the amplitude (default: as in training)."""
-    frequency: Annotated[Pair | None, NO_HINT] = None
-    """Range of the frequency (default: as in training)."""
-    phase: Annotated[Pair | None, NO_HINT] = None
-    """Range of the phase (default: as in training)."""
-    shear: Annotated[float | None, NO_HINT] = None
-    """Shear images: 1 moves the upper edge by half a height (default: as in training)."""
-    zoom: Annotated[float | None, NO_HINT] = None
-    """Scale what is in the images: below 1 it is smaller (default: as in training)."""
+    """Evaluate simple methods beside the run: on a table's rows, models fitted to its training tasks; on the same tasks
+    of images, nearest class means of pixels and of color histograms, which need no training."""
     seed: int = 0
     """Seed of the tasks and the masks."""
-    checkpoint: Literal["last", "best"] = "last"
-    """The last parameters, or those best on the validation tasks."""
+    checkpoint: Annotated[Literal["last", "best"] | None, NO_HINT] = None
+    """The last parameters, or those best on the validation tasks (default: as the run's --keep says)."""
     draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
     """How masks come from their probabilities (default: as in training)."""
     data_dir: Annotated[Path | None, NO_HINT] = None
@@ -72,58 +69,95 @@ class Eval:
     """Print the result as JSON on stdout."""
 
     def __call__(self) -> int:
-        if self.n_tasks is not None and self.n_tasks < 2:
-            raise FewstepError(f"--n-tasks is {self.n_tasks}. An interval needs at least 2 tasks.")
+        return self.evaluate({})
+
+    def evaluate(self, changes: dict[str, Value]) -> int:
+        """Evaluates the run, on its own tasks or on changed ones."""
         _show.watch_data(self.data_dir)
         model = load(self.run, which=self.checkpoint, draw=self.draw)
         for note in model.notes:
             _show.say(note)
-        experiment = model.run.experiment
         if self.inner_steps is not None and not model.built.steps:
-            raise FewstepError(f"--inner-steps does not apply: {experiment.method} has none. Leave it out.")
-        steps = (0, 1, 5) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
-        names = ("amplitude", "frequency", "phase", "shear", "zoom")
-        changes = {name: value for name in names if (value := getattr(self, name)) is not None}
-        if experiment.has_table:
-            return self._table(model, changes)
-        asked: dict[str, Any] = {
-            "shots": self.shots or (experiment.shots,), "n_tasks": 600 if self.n_tasks is None else self.n_tasks,
-            "queries": self.queries, "ways": self.ways, "split": self.split, "seed": self.seed, "changes": changes,
-        }  # fmt: skip
-        rows = evaluate_run(model, steps=steps, say=_show.say, **asked)
-        others = image_baselines(model, say=_show.say, **asked) if self.baselines and experiment.has_images else {}
-        code = self._show(experiment, {experiment.method: rows} | others)
-        if others and (ahead := better_baseline(rows, others)):
-            _tell_ahead(*ahead)
-        return code
-
-    def _show(self, experiment: Experiment, judged: dict[str, list[dict[str, Any]]]) -> int:
-        if self.json:
-            told = {"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks}
-            others = {name: rows for name, rows in judged.items() if name != experiment.method}
-            beside = experiment.has_table or experiment.has_images
-            _show.as_json(told | {"rows": judged[experiment.method]} | ({"baselines": others} if beside else {}))
-        else:
-            _show.scores_table(judged)
+            raise FewstepError(f"--inner-steps does not apply: {model.experiment.method} has none. Leave it out.")
+        steps = usual_steps(model) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
+        shots = tuple(sorted(set(self.shots or (model.experiment.shots,))))
+        plan = Plan(shots, self.n_tasks, self.queries, self.ways, self.split, self.seed)
+        rows = evaluate_model(model, plan, steps=steps, say=_show.say, changes=changes)
+        baselines = self._baselines(model, plan, changes)
+        self._show(model.experiment, rows, baselines)
+        if model.problem.held_out is None and baselines and (ahead := better_baseline(rows, baselines)):
+            _show.say(ahead)
         return 0
 
-    def _table(self, model: Model, changes: dict[str, Any]) -> int:
-        """The tasks of a table: each learned several times, beside the baselines."""
-        idle = {**changes, "ways": self.ways, "queries": self.queries, "n-tasks": self.n_tasks}
-        for name in (name for name, value in idle.items() if value is not None):
-            raise FewstepError(f"--{name} does not apply: the run's tasks are a table's. Leave it out.")
-        experiment = model.run.experiment
-        shots = tuple(sorted(set(self.shots or (experiment.shots,))))
-        steps = tuple(sorted(set(self.inner_steps or (0, 1, model.inner_steps))))
-        rows = evaluate_table(model, shots=shots, steps=steps, split=self.split, seed=self.seed, say=_show.say)
-        judged = {experiment.method: rows}
-        if self.baselines and self.split == "test":
-            judged |= baseline_rows(model, shots=shots, seed=self.seed, say=_show.say)
-        return self._show(experiment, judged)
+    def _baselines(self, model: Model, plan: Plan, changes: dict[str, Value]) -> dict[str, list[ScoreRow]] | None:
+        """The scores of simple methods; `None` where the kind has none."""
+        if model.kind.baselines is None:
+            return None
+        if not self.baselines:
+            return {}
+        from fewstep.experiments import make_problem
+
+        problem = make_problem(model.experiment.replace(**changes)) if changes else model.problem
+        plan = plan if plan.queries or not model.problem.ways else plan._replace(queries=model.experiment.queries)
+        return model.kind.baselines(problem, plan, _show.say)
+
+    def _show(
+        self, experiment: Experiment, rows: list[ScoreRow], baselines: dict[str, list[ScoreRow]] | None
+    ) -> None:  # fmt: skip
+        if not self.json:
+            _show.scores_table({experiment.method: rows, **(baselines or {})})
+            return
+        plain = lambda some: [row.to_json() for row in some]
+        result = {"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": plain(rows)}
+        others = {} if baselines is None else {"baselines": {name: plain(some) for name, some in baselines.items()}}
+        _show.as_json(result | others)
 
 
-def _tell_ahead(name: str, row: dict[str, Any], best: float) -> None:
-    _show.say(
-        f"A baseline without training is ahead of this model: at {row['shots']} shots the {name} has "
-        f"{row['mean']:.3f}, the model at best {best:.3f}. Train it longer (--steps), or on more classes."
+def eval_command(words: Sequence[str]) -> type:
+    """The command for the words behind `fewstep eval`, with those options of the run's tasks that may change."""
+    experiment = _experiment(words)
+    names = [] if experiment is None else [
+        field.name for field in dataclasses.fields(experiment.groups[0]) if field.metadata.get(CHANGES)
+    ]  # fmt: skip
+    if experiment is None or not names:
+        return Eval
+    group = arguments(type(experiment.groups[0]), experiment.settings())
+    fields = [field for field in dataclasses.fields(group) if field.name in names]
+    changes = dataclasses.make_dataclass("Changes", [(f.name, f.type, f) for f in fields], frozen=True)
+
+    def call(self: Any) -> int:
+        given = given_in(words, names)
+        return self.evaluate({name: getattr(self.other_tasks, name) for name in names if name in given})
+
+    field = ("other_tasks", changes, dataclasses.field(default_factory=changes))
+    command = dataclasses.make_dataclass("Eval", [field], bases=(Eval,), frozen=True, namespace={"__call__": call})
+    command.__doc__ = Eval.__doc__
+    return command
+
+
+def _experiment(words: Sequence[str]) -> Experiment | None:
+    """The experiment of the run that the words name, if there is one."""
+    for word in words:
+        if not word.startswith("-"):
+            if word in pretrained() and not Path(word).exists():
+                return load_pretrained(word).experiment
+            if (Path(word) / "config.json").is_file():
+                return open_run(Path(word)).experiment
+    return None
+
+
+def better_baseline(rows: list[ScoreRow], baselines: dict[str, list[ScoreRow]]) -> str:
+    """A remark on the baseline that is most ahead of the run's best row at the same number of shots; empty if the run
+    is ahead of all."""
+    best: dict[int, float] = {}
+    for row in rows:
+        mean = row.mean if math.isfinite(row.mean) else 0.0
+        best[row.shots] = max(best.get(row.shots, 0.0), mean)
+    ahead = [(row.mean - best[row.shots], name, row) for name, some in baselines.items() for row in some]
+    lead, name, row = max(ahead, key=lambda entry: entry[0])
+    if lead <= 0:
+        return ""
+    return (
+        f"A baseline without training is ahead of this model: at {row.shots} shots the {name} has {row.mean:.3f}, the "
+        f"model at best {best[row.shots]:.3f}. Train it longer (--steps), or on more classes."
     )

@@ -8,8 +8,8 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.export.export import Format, export_run
+from fewstep.cli._arguments import NO_HINT
+from fewstep.export import Format, export_model
 from fewstep.reports import scores
 from fewstep.runs import load
 
@@ -31,9 +31,9 @@ class Export:
     out: Annotated[Path | None, NO_HINT] = None
     """Folder to write to (default: RUN-export)."""
     support: int = 64
-    """The most rows that the compiled function can learn from."""
+    """The largest number of rows that the compiled function can learn from."""
     score: bool = True
-    """Judge the model on unseen tasks for its card."""
+    """Evaluate the model on unseen tasks for its card."""
     data_dir: Annotated[Path | None, NO_HINT] = None
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     json: bool = False
@@ -47,10 +47,10 @@ class Export:
         for note in model.notes:
             _show.say(note)
         out = self.out or Path(f"{str(self.run).rstrip('/')}-export")
-        judged = scores({"": model}, n_tasks=200)[""] if self.score else []
-        made = export_run(model, out, self.format, judged, support=self.support)
+        rows = scores({"": model}, n_tasks=200)[""] if self.score else []
+        paths = export_model(model, out, self.format, rows, support=self.support)
         if self.json:
-            _show.as_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in made]})
+            _show.as_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in paths]})
         else:
-            _show.say(f"Wrote {', '.join(path.name for path in made)} to {out}.")
+            _show.say(f"Wrote {', '.join(path.name for path in paths)} to {out}.")
         return 0

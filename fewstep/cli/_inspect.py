@@ -2,14 +2,15 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
+from fewstep.files import JSON
 from fewstep.inspection import LayerReport, Report, inspect
 from fewstep.runs import load
 
@@ -27,8 +28,8 @@ class Inspect:
     """Folder of the run, or the name of a model that comes with the package."""
     seed: Annotated[int | None, NO_HINT] = None
     """Which of the run's seeds (default: its first)."""
-    checkpoint: Literal["last", "best"] = "last"
-    """The last parameters, or those best on the validation tasks."""
+    checkpoint: Annotated[Literal["last", "best"] | None, NO_HINT] = None
+    """The last parameters, or those best on the validation tasks (default: as the run's --keep says)."""
     json: bool = False
     """Print everything, the matrices too, as JSON on stdout."""
 
@@ -37,10 +38,10 @@ class Inspect:
         for note in model.notes:
             _show.say(note)
         if model.built.rule is None:
-            raise FewstepError(f"{model.run.experiment.method} takes no inner steps: there is no mask and no metric.")
+            raise FewstepError(f"{model.experiment.method} takes no inner steps: there is no mask and no metric.")
         report = inspect(model.built.network.layers, model.meta(self.seed))
         if self.json:
-            _show.as_json({"run": str(self.run), "rule": model.run.experiment.method, **_plain(report)})
+            _show.as_json({"run": str(self.run), "rule": model.experiment.method, **_plain(report)})
             return 0
         head = ["layer", "width", "updated", "rank of T diag(m) T'", "T's singular values", "condition"]
         _show.table(head, [_cells(layer) for layer in report.layers])
@@ -54,13 +55,13 @@ class Inspect:
         return 0
 
 
-def _cells(layer: LayerReport) -> list[Any]:
+def _cells(layer: LayerReport) -> list[object]:
     values = layer.singular_values
     span = "-" if values is None else f"{values[0]:.3g} ... {values[-1]:.3g}"
     condition = "-" if layer.condition is None else f"{layer.condition:.3g}"
     return [layer.path, layer.width, f"{layer.updated:.4f}", f"{layer.rank} of {layer.width}", span, condition]
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: Report) -> dict[str, JSON]:
     lists = lambda row: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row._asdict().items()}
     return {**report._asdict(), "layers": [lists(layer) for layer in report.layers]}

@@ -17,9 +17,10 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._together import LAUNCHED, LOST
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.machine import cluster, layout
+from fewstep.machine import cluster
+from fewstep.machine.devices import usable_cores
 from fewstep.machine.distributed import DEVICES
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
@@ -81,7 +82,7 @@ def _start(command: Sequence[str], devices: int | None, logs: Sequence[Path]) ->
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    cores, children = sorted(layout.usable_cores()), []
+    cores, children = sorted(usable_cores()), []
     share = len(cores) // len(logs)
     for number, log in enumerate(logs):
         with log.open("w") as stderr:
@@ -101,7 +102,7 @@ def _start(command: Sequence[str], devices: int | None, logs: Sequence[Path]) ->
 
 def _environment(address: str, count: int, number: int, devices: int | None) -> dict[str, str]:
     each = devices or 1
-    told = {
+    variables = {
         cluster.COORDINATOR: address,
         cluster.PROCESSES: str(count),
         cluster.PROCESS: str(number),
@@ -109,7 +110,7 @@ def _environment(address: str, count: int, number: int, devices: int | None) -> 
         "JAX_COORDINATOR_BIND_ADDRESS": address,  # nobody on other machines is to reach it
         "JAX_LOCAL_DEVICE_IDS": ",".join(str(number * each + device) for device in range(each)),
     }
-    return told | ({DEVICES: str(devices)} if devices else {})
+    return variables | ({DEVICES: str(devices)} if devices else {})
 
 
 def with_separator(args: Sequence[str]) -> list[str]:

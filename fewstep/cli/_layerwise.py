@@ -12,8 +12,8 @@ import tyro
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.files import write_json, writing
+from fewstep.cli._arguments import NO_HINT
+from fewstep.files import JSON, write_json, writing
 from fewstep.machine.meter import time_left
 from fewstep.runs.run import holds_something
 
@@ -33,7 +33,7 @@ def check_seed(seed: int) -> None:
 class Layerwise:
     """Networks learned layer by layer, without backpropagation, from a table: fit one, predict with it.
 
-    A table is a CSV file whose first line names the columns. `fit` tells the cross-validated accuracy and what each
+    A table is a CSV file whose first line names the columns. `fit` reports the cross-validated accuracy and what each
     layer has reached, and writes a folder with the model; `predict` writes the class of each row as CSV.
 
     Examples of use:
@@ -80,26 +80,27 @@ class Layerwise:
             return 130
 
     def _fit(self) -> int:
-        from fewstep.layerwise.tables import read_table
+        from fewstep import tables
+        from fewstep.layerwise.tables import to_labels, to_numbers
 
         if self.second is not None:
             raise FewstepError(f"fit takes one table, and {self.second} is a second. Leave it out.")
         check_seed(self.seed)
         if self.target is None:
             raise FewstepError("Say which column holds the labels: fewstep layerwise fit TABLE.csv --target COLUMN")
-        table = read_table(self.first)
+        table = tables.read(self.first)
         for name in self.drop:
             if name not in table.columns:
                 raise unknown(f"column of {self.first}", name, table.columns)
-        y = table.labels(self.target)
+        y = to_labels(table, self.target)
         names = [name for name in table.columns if name != self.target and name not in self.drop]
         if not names:
             raise FewstepError(f"{self.first} has no column besides {self.target!r} to learn from.")
-        x = table.numbers(names)
+        x = to_numbers(table, names)
         if (many := len(set(y.tolist()))) > max(20, len(y) / 2):
             raise FewstepError(
                 f"The column {self.target!r} has {many} different labels in {len(y)} rows, as a number to predict has. "
-                "These networks tell classes apart: name a column of classes."
+                "These networks learn classes: name a column of classes."
             )
         folder = self._folder()
         validated = self._validate(x, y)
@@ -116,7 +117,7 @@ class Layerwise:
             "converged": model.converged_, "stopped": model.stopped_, "seconds": seconds,
         }  # fmt: skip
         write_json(folder / "fit.json", result)
-        self._tell(result)
+        self._print(result)
         return 0
 
     def _folder(self) -> Path:
@@ -130,7 +131,7 @@ class Layerwise:
                 raise FewstepError(f"{folder} holds a model. Replace it with --overwrite, or choose another --out.")
         return folder
 
-    def _model(self, title: str, **options: Any) -> Any:
+    def _model(self, title: str, **options: object) -> Any:
         import fewstep.layerwise as layerwise
 
         if self.max_layers is not None:
@@ -148,31 +149,31 @@ class Layerwise:
         model._watch = watch
         return model
 
-    def _validate(self, x: np.ndarray, y: np.ndarray) -> dict[str, Any] | None:
+    def _validate(self, x: np.ndarray, y: np.ndarray) -> dict[str, JSON] | None:
         """The accuracy on rows held out, fold by fold."""
         from sklearn.model_selection import StratifiedKFold
 
         if not self.folds:
             return None
         names, counts = np.unique(y, return_counts=True)
-        least = counts.min()
-        if least < 2:
+        size = counts.min()
+        if size < 2:
             alone = names[counts.argmin()]
             raise FewstepError(f"The class {alone} has one row, which no fold can learn and test. Give --folds 0.")
-        if not 2 <= self.folds <= least:
+        if not 2 <= self.folds <= size:
             raise FewstepError(
-                f"--folds is {self.folds} and the smallest class has {least} rows. Give 2 to {least}, or 0 for none."
+                f"--folds is {self.folds} and the smallest class has {size} rows. Give 2 to {size}, or 0 for none."
             )
         scores: list[float] = []
         begin = time.monotonic()
         for train, test in StratifiedKFold(self.folds, shuffle=True, random_state=self.seed).split(x, y):
             model = self._model(f"fold {len(scores) + 1}, ", calibrate=False).fit(x[train], y[train])
             scores.append(float(model.score(x[test], y[test])))
-            left = (time.monotonic() - begin) / len(scores) * (self.folds - len(scores))
-            _show.say(f"fold {len(scores)} of {self.folds}: accuracy {scores[-1]:.3f}, {time_left(left)}")
+            seconds = (time.monotonic() - begin) / len(scores) * (self.folds - len(scores))
+            _show.say(f"fold {len(scores)} of {self.folds}: accuracy {scores[-1]:.3f}, {time_left(seconds)}")
         return {"folds": scores, "mean": float(np.mean(scores)), "std": float(np.std(scores))}
 
-    def _tell(self, result: dict[str, Any]) -> None:
+    def _print(self, result: dict[str, JSON]) -> None:
         if self.json:
             _show.as_json(result)
             return
@@ -190,8 +191,9 @@ class Layerwise:
         _show.say(f"The model is in {result['model']}: fewstep layerwise predict {result['model']} TABLE.csv")
 
     def _predict(self) -> int:
+        from fewstep import tables
         from fewstep.layerwise import load
-        from fewstep.layerwise.tables import read_table
+        from fewstep.layerwise.tables import to_numbers
 
         for option in dataclasses.fields(self):
             if option.name in _OF_FIT and getattr(self, option.name) != option.default:
@@ -203,17 +205,17 @@ class Layerwise:
             raise FewstepError(f"--out is {self.out}, the table itself, which would be lost. Choose another.")
         model = load(self.first / MODEL if self.first.is_dir() else self.first)
         names = model.__dict__.pop("feature_names_in_", None)  # columns are chosen by name here
-        table = read_table(self.second)
-        x = table.numbers(list(table.columns) if names is None else list(names))
+        table = tables.read(self.second)
+        x = to_numbers(table, list(table.columns) if names is None else list(names))
         if x.shape[1] != model.n_features_in_:
             raise FewstepError(f"{self.second} has {x.shape[1]} columns; the model takes {model.n_features_in_}.")
-        made = model.predict_proba(x)
-        answers = model.classes_[made.argmax(1)].tolist()
+        shares = model.predict_proba(x)
+        answers = model.classes_[shares.argmax(1)].tolist()
         if self.json:
-            _show.as_json({"prediction": answers, "classes": model.classes_.tolist(), "probability": made.tolist()})
+            _show.as_json({"prediction": answers, "classes": model.classes_.tolist(), "probability": shares.tolist()})
             return 0
         head = ["prediction", *(f"probability of {name}" for name in model.classes_)]
-        lines = [[answer, *(f"{p:.4f}" for p in row)] for answer, row in zip(answers, made, strict=True)]
+        lines = [[answer, *(f"{p:.4f}" for p in row)] for answer, row in zip(answers, shares, strict=True)]
         if self.out is None:
             csv.writer(sys.stdout, lineterminator="\n").writerows([head, *lines])
             return 0

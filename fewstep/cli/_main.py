@@ -3,42 +3,28 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from fewstep import _interrupt
 from fewstep._errors import FewstepError
-from fewstep.cli import (
-    _adapt,
-    _bench,
-    _data,
-    _eval,
-    _export,
-    _inspect,
-    _launch,
-    _layerwise,
-    _play,
-    _reproduce,
-    _serve,
-    _show,
-    _train,
-)
+from fewstep.cli import _show
 from fewstep.cli._parse import parse
+from fewstep.machine import interrupt
 from fewstep.machine.compilation import keep_compiled
-from fewstep.runs.run import version
+from fewstep.runs import version
 
-COMMANDS: dict[str, Any] = {
-    "train": _train.Train,
-    "eval": _eval.Eval,
-    "adapt": _adapt.Adapt,
-    "inspect": _inspect.Inspect,
-    "export": _export.Export,
-    "reproduce": _reproduce.Reproduce,
-    "bench": _bench.Bench,
-    "data": _data.Data,
-    "layerwise": _layerwise.Layerwise,
-    "launch": _launch.Launch,
-    "serve": _serve.Serve,
-    "play": _play.Play,
+# Where each command is; it is imported when it is named.
+COMMANDS: dict[str, str] = {
+    "train": "_train:train_command",
+    "eval": "_eval:eval_command",
+    "adapt": "_adapt:Adapt",
+    "inspect": "_inspect:Inspect",
+    "export": "_export:Export",
+    "reproduce": "_reproduce:reproduce_command",
+    "bench": "_bench:Bench",
+    "data": "_data:Data",
+    "layerwise": "_layerwise:Layerwise",
+    "launch": "_launch:Launch",
+    "serve": "_serve:Serve",
+    "play": "_play:Play",
 }
 
 
@@ -49,15 +35,14 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"fewstep {version()}")
         return 0
     try:
-        _interrupt.release()  # from here on Ctrl-C is ours to answer
-        _train.check_target(words)
+        interrupt.release()  # from here on Ctrl-C is ours to answer
         return parse(COMMANDS, words)()
     except FewstepError as error:
         _show.error(str(error))
         return 2
     except KeyboardInterrupt:
         _show.error("Stopped at once. What the last checkpoint holds is safe; run the same command to go on.")
-        return _interrupt.CODE
+        return interrupt.CODE
 
 
 def script() -> None:

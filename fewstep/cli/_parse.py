@@ -7,6 +7,8 @@ positional, and names the latter by our field.
 import contextlib
 import dataclasses
 import difflib
+import importlib
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,36 +19,59 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from fewstep._errors import FewstepError, unknown
+from fewstep.cli._arguments import EVERY
 from fewstep.cli._launch import with_separator
-from fewstep.experiments.experiment import flag, unchecked
+from fewstep.experiments import flag, option_names
 from fewstep.files import writing
 
 _ABOUT = (
-    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` tells which it is."
+    "Learn from many small tasks to learn the next one in a few gradient steps. `fewstep --version` prints the version."
 )
 _PRINT, _WRITE = "--tyro-print-completion", "--tyro-write-completion"
 _SHELLS = ("bash", "zsh", "fish")
 _VALUES = ConstructorRegistry()
+_STUB = dataclasses.make_dataclass("Stub", [])  # of a command that is not the one in question
 _NUMBERS: dict[Any, tuple[str, str]] = {
     int: ("INT", "a whole number, such as 5"),
     float: ("FLOAT", "a number, such as 0.01"),
 }
 
 
-def parse(commands: Mapping[str, Any], words: Sequence[str]) -> Callable[[], int]:
+def parse(commands: Mapping[str, str], words: Sequence[str]) -> Callable[[], int]:
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
-    completion = words[:1] and words[0].replace("_", "-") in (_PRINT, _WRITE)
+    fitted = _fit(commands, words)
+    completion = _is_completion(words)
     if completion:
         _check_completion(words)
     elif words[:1] not in (["-h"], ["--help"]):
-        _check_names(commands, words)
+        _check_names(fitted, words)
     target = Path(words[2]) if completion and len(words) > 2 else None
-    with unchecked(), writing(target) if target else contextlib.nullcontext():
+    with writing(target) if target else contextlib.nullcontext():
         return tyro.extras.subcommand_cli_from_dict(
-            dict(commands), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
+            dict(fitted), prog="fewstep", description=_ABOUT, args=words, config=(tyro.conf.OmitArgPrefixes,),
             registry=_VALUES,
         )  # fmt: skip
+
+
+def _fit(commands: Mapping[str, str], words: Sequence[str]) -> Mapping[str, type]:
+    """The commands, each with the options that apply to the rest of the words; those that are left out of a command
+    line have their general form."""
+    named = words[0] if words and words[0] in commands else None
+    general = ("--help", EVERY) if _is_completion(words) else ("--help",)
+    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, general)
+            for name, place in commands.items()}  # fmt: skip
+
+
+def _load(place: str, words: Sequence[str]) -> type:
+    """The command at a place, such as `_train:train_command`: a class, or a function that makes it for the words."""
+    module, _, name = place.partition(":")
+    command = getattr(importlib.import_module(f"fewstep.cli.{module}"), name)
+    return command if isinstance(command, type) else command(words)
+
+
+def _is_completion(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].replace("_", "-") in (_PRINT, _WRITE)
 
 
 def _check_completion(words: Sequence[str]) -> None:
@@ -58,35 +83,50 @@ def _check_completion(words: Sequence[str]) -> None:
         )
 
 
-def _check_names(commands: Mapping[str, Any], words: Sequence[str]) -> None:
+def _check_names(commands: Mapping[str, type], words: Sequence[str]) -> None:
     """Raises unless the first word is a command, and every option is one of its options."""
     if not words:
         raise FewstepError(f"No command is given. Commands: {', '.join(commands)}. See fewstep --help.")
     name, *rest = words
     if name not in commands:
         raise unknown("command", name, commands)
-    known = {"-h", "--help", *_options(commands[name])}
+    names = {"-h", "--help", *_options(commands[name])}
     for word in rest[: rest.index("--")] if "--" in rest else rest:
-        given = word.partition("=")[0].replace("_", "-")
-        if re.match("--?[a-zA-Z]", given) and given not in known and not _is_number(word):
-            near = difflib.get_close_matches(given.lstrip("-"), [one.lstrip("-") for one in known], n=1)
+        option = word.partition("=")[0].replace("_", "-")
+        if re.match("--?[a-zA-Z]", option) and option not in names and not _is_number(word):
+            if option.startswith("--") and option[2:].replace("-", "_") in option_names():
+                what = _without_options(words)
+                raise FewstepError(
+                    f"{option} does not apply to fewstep {what}. Leave it out. What applies is listed by: "
+                    f"fewstep {what} --help"
+                )
+            near = difflib.get_close_matches(option.lstrip("-"), [one.lstrip("-") for one in names], n=1)
             hint = f" Did you mean --{near[0]}?" if near else ""
-            raise FewstepError(f"fewstep {name} has no option {given}.{hint} All are listed by: fewstep {name} --help")
+            raise FewstepError(f"fewstep {name} has no option {option}.{hint} All are listed by: fewstep {name} --help")
 
 
-def _options(command: Any) -> list[str]:
+def _without_options(words: Sequence[str]) -> str:
+    """A command without its options, other than those that decide which apply."""
+    parts = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    for number, word in enumerate(words):
+        if word.partition("=")[0] in ("--network", "--outer"):
+            parts += words[number : number + (1 if "=" in word else 2)]
+    return " ".join(parts)
+
+
+def _options(command: type) -> list[str]:
     """The options of a command as they are written: tyro makes them of the fields' names."""
     hints = get_type_hints(command, include_extras=True)
-    made: list[str] = []
+    options: list[str] = []
     for field in dataclasses.fields(command):
         kind, *marks = (
             get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
         )
-        if dataclasses.is_dataclass(kind):
-            made += _options(kind)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            options += _options(kind)
         elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
-            made += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
-    return made
+            options += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
+    return options
 
 
 def _is_number(word: str) -> bool:
@@ -122,6 +162,23 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         "*" if any_number else len(kinds), f"[{name} [{name} ...]]" if any_number else " ".join([name] * len(kinds)),
         lambda words: tuple(map(read, words)), lambda value: isinstance(value, tuple),
         lambda value: list(map(str, value)),
+    )  # fmt: skip
+
+
+@_VALUES.primitive_rule
+def _rate(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """A number, or two that it is drawn between."""
+    pair = tuple[float, float]
+    if set(get_args(info.type)) != {float, pair}:
+        return None
+    make = lambda kind: ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
+    one, two = make(float), make(pair)
+    assert isinstance(one, PrimitiveConstructorSpec)
+    assert isinstance(two, PrimitiveConstructorSpec)
+    return PrimitiveConstructorSpec(
+        (1, 2), "FLOAT [FLOAT]", lambda words: (one if len(words) == 1 else two).instance_from_str(words),
+        lambda value: one.is_instance(value) or two.is_instance(value),
+        lambda value: (two if isinstance(value, tuple) else one).str_from_instance(value),
     )  # fmt: skip
 
 

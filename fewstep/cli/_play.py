@@ -9,17 +9,16 @@ from typing import Annotated, Any
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._arguments import NO_HINT
 from fewstep.cli._progress import show_progress
 from fewstep.experiments import Experiment
-from fewstep.experiments.experiment import NO_HINT
-from fewstep.models.shipped import shipped
-from fewstep.runs import checkpoint, create_run, open_run, train_run
-from fewstep.runs.run import Run
+from fewstep.models import pretrained
+from fewstep.runs import Run, checkpoint_steps, create_run, open_run, train_run
 
 METHODS = ("maml", "tnet", "mtnet")
 STEPS, QUICK = 4000, 400
 _CHARACTERS = "omniglot-mtnet-5way"
-_MOST = 8  # runs that are served: more than these cannot be told apart in one plot, and each takes a while to load
+_MAX_RUNS = 8  # runs that are served: more cannot be distinguished in one plot, and each takes a while to load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,25 +53,25 @@ class Play:
             raise FewstepError(f"--port is {self.port}. Give a number from 0 to 65535.")
         if (self.runs / "config.json").is_file():
             raise FewstepError(f"{self.runs} is a run. Give the folder that it is in: --runs {self.runs.parent}")
-        serve = _server()
+        run_server = _server()
         if not self._train():
             _show.say("Stopped. Run the same command to go on.")
             return 130
-        served = [run.path for run in _runs_in(self.runs) if checkpoint.steps(run.checkpoints)]
-        if len(served) > _MOST:
-            served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MOST:]
-            _show.say(f"{self.runs} holds more than {_MOST} runs; the newest {_MOST} are loaded.")
-        code = serve([*served, *(name for name in shipped() if name == _CHARACTERS)], self)
+        served = [run.path for run in _runs_in(self.runs) if checkpoint_steps(run.checkpoints)]
+        if len(served) > _MAX_RUNS:
+            served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MAX_RUNS:]
+            _show.say(f"{self.runs} holds more than {_MAX_RUNS} runs; the newest {_MAX_RUNS} are loaded.")
+        code = run_server([*served, *(name for name in pretrained() if name == _CHARACTERS)], self)
         _show.say("Stopped.")
         return code
 
     def _train(self) -> bool:
         """Trains the default models as far as they are not; leaves a folder of other runs alone. False if stopped."""
-        found = {run.path.name: run.experiment for run in _runs_in(self.runs)}
-        if not all(name in METHODS and made == _default(name, made.steps) for name, made in found.items()):
+        runs = {run.path.name: run.experiment for run in _runs_in(self.runs)}
+        if not all(name in METHODS and run == _default(name, run.steps) for name, run in runs.items()):
             return True
         for method in METHODS:
-            before = found[method].steps if method in found else 0
+            before = runs[method].steps if method in runs else 0
             run = create_run(self.runs / method, _default(method, max(before, QUICK if self.quick else STEPS)))
             with show_progress(f"{method:5} on sinusoid") as progress:
                 if train_run(run, progress).interrupted:
@@ -86,47 +85,41 @@ def _default(method: str, steps: int) -> Experiment:
 
 
 def _runs_in(folder: Path) -> list[Run]:
-    found = []
+    runs = []
     for path in sorted(folder.glob("*/config.json")):
         try:
-            found.append(open_run(path.parent))
+            runs.append(open_run(path.parent))
         except FewstepError as error:
             _show.say(f"Passed over: {error}")
-    return found
+    return runs
 
 
 def _server() -> Callable[[Sequence[Path | str], Play], int]:
-    """The function that serves; what it needs is looked for before anything is trained."""
-    try:
-        from fewstep.serve._app import Service
-        from fewstep.serve._limits import Limits
-        from fewstep.serve._log import Log
-        from fewstep.serve._models import load_models
-        from fewstep.serve._server import run
-    except ImportError as error:
-        raise FewstepError(f"Playing needs {error.name}: pip install 'fewstep[serve]'.") from None
+    """The function that serves; its packages are imported before anything is trained, in case one is missing."""
+    from fewstep.serve import Limits, Log, Service, serve
 
     class Words(Log):
-        """Tells a person what a machine would read in the log."""
+        """Writes for a person instead of a machine."""
 
-        def event(self, event: str, **told: Any) -> None:
+        url, opens = "", False
+
+        def event(self, event: str, **fields: Any) -> None:
             """Something that happened to the service."""
             if event == "listening":
-                self.url = told["url"]
-                _show.say(f"Loading {', '.join(told['models'])} ...")
+                self.url = fields["url"]
+                _show.say(f"Loading {', '.join(fields['models'])} ...")
             elif event == "ready":
                 _show.say(f"The playground is at {self.url}  (Ctrl-C stops it)")
                 if self.opens:
                     threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
             elif event in ("error", "failed"):
-                super().event(event, **told)
+                super().event(event, **fields)
 
-        url, opens = "", False
-
-    def serve(models: Sequence[Path | str], play: Play) -> int:
-        limits, log = Limits(seconds=60.0), Words("problems")  # a first request of its kind may wait for a compiler
+    def run(runs: Sequence[Path | str], play: Play) -> int:
+        log = Words("problems")
         log.opens = play.browser
-        service = Service(load_models(models, limits), limits, most=1, runs=play.runs, log=log)
-        return run(service, host="127.0.0.1", port=play.port)
+        limits = Limits(seconds=60.0)  # the first request of its sort may wait for a compiler
+        service = Service(runs, limits, max_batch=1, watch=play.runs, log=log)
+        return serve(service, host="127.0.0.1", port=play.port)
 
-    return serve
+    return run

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from fewstep._train import Row
 from fewstep.cli._show import say
 from fewstep.machine.meter import Meter, time_left
 from fewstep.runs import Progress
+from fewstep.training import Row
 
 _LINE_SECONDS = 10.0
 _OfCells = Callable[[Sequence[Any]], Callable[[int], Progress]]
@@ -95,7 +95,7 @@ def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], N
 
     def step(done: int, row: Row | None) -> None:
         grid.reach(number, done)
-        state = f"step {done} of {cell.experiment.steps}, {_rate(meter, done)}, {grid.left}"
+        state = f"step {done} of {cell.plan.length}, {_rate(meter, done)}, {grid.left}"
         draw(grid, label, state + (f", loss {_mean(row):.4g}" if row else ""))
 
     return Progress(begin, step, remark)
@@ -121,16 +121,16 @@ class _Grid:
 
     @property
     def work(self) -> list[int]:
-        """The tasks of each cell; with a budget of time all cells are alike."""
+        """The effort of each cell; with a budget of time all cells are alike."""
         if self.budget is not None:
             return [1_000_000] * len(self.cells)
-        return [cell.experiment.steps * cell.experiment.meta_batch for cell in self.cells]
+        return [max(1, cell.plan.work) for cell in self.cells]
 
     def _done(self, number: int, step: int) -> float:
-        return sum(self.work[:number]) + self.work[number] * step / max(1, self.cells[number].experiment.steps)
+        return sum(self.work[:number]) + self.work[number] * step / max(1, self.cells[number].plan.length)
 
     def begin(self, number: int, first: int) -> None:
-        """Cells that were found finished, and steps of an earlier process, are no work of this one."""
+        """Cells that were found finished, and steps of an earlier process, are not work of this one."""
         before = self._done(number, first)
         self.found += before - self.reached
         self.reached = before
@@ -146,7 +146,7 @@ class _Grid:
 
     @property
     def left(self) -> str:
-        """The time left; not told before a fiftieth of a cell is done, while compiling is nearly all there was."""
+        """The time left; not shown before a fiftieth of a cell is done, while compiling is nearly all there was."""
         own = self.reached - self.found
         if own < min(self.work) / 50:
             return "time unknown"
@@ -172,5 +172,5 @@ def _rate(meter: Meter, number: int) -> str:
 
 
 def _mean(row: Row) -> float:
-    whole = [loss for loss in row.loss if math.isfinite(loss)]
-    return sum(whole) / len(whole) if whole else math.nan
+    losses = [loss for loss in row.loss if math.isfinite(loss)]
+    return sum(losses) / len(losses) if losses else math.nan

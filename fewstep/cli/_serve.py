@@ -10,7 +10,7 @@ import tyro
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
-from fewstep.experiments.experiment import NO_HINT
+from fewstep.cli._arguments import NO_HINT
 
 _TOKEN = "FEWSTEP_TOKEN"
 
@@ -22,87 +22,82 @@ class Serve:
     Examples of use:
       fewstep serve runs/sine
       fewstep serve runs/maml runs/mtnet omniglot-mtnet-5way --port 8080
-      fewstep serve runs/sine --host 0.0.0.0 --token SECRET     (others may reach it, if they know the token)
-      fewstep serve --runs runs                                 (watch trainings only)
+      fewstep serve runs/sine --host 0.0.0.0 --token SECRET     (others can reach it, with the token)
+      fewstep serve --runs runs                                 (only watch trainings)
     """
 
     models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN")] = ()
-    """Folders of runs, or names of models that come with the package."""
+    """Run folders, or names of pretrained models."""
     runs: Annotated[Path | None, NO_HINT] = None
-    """Folder whose runs' training curves are shown (default: none)."""
+    """Folder of runs whose training curves to show (default: none)."""
     host: str = "127.0.0.1"
-    """Address to listen on; 127.0.0.1 is this machine only."""
+    """Address to listen on; 127.0.0.1 can be reached only from this machine."""
     port: int = 8000
     """Port to listen on; 0 for a free one."""
     token: Annotated[str | None, NO_HINT] = None
-    """Token that clients must send (default: that of the environment's FEWSTEP_TOKEN, else none)."""
+    """Token that clients must send (default: the environment variable FEWSTEP_TOKEN, else none)."""
     public: tuple[Literal["metrics", "docs"], ...] = ()
-    """What needs no token although one is set: metrics (/metrics), docs (/docs and /openapi.json)."""
+    """What to serve without the token: metrics (/metrics), docs (/docs and /openapi.json)."""
     cors: tuple[str, ...] = ()
     """Origins of other web pages that may use the service, such as https://example.org."""
     allow_host: tuple[str, ...] = ()
-    """Names beside localhost under which the service is asked, such as example.org (default: on an address of this
-    machine only none, else any)."""
+    """Host names that clients may use besides localhost, such as example.org (default: none if only this machine can
+    reach the address, else any)."""
     gather_ms: float = 2.0
-    """Milliseconds that requests wait for others to be adapted with, at most; 0 adapts each alone."""
+    """Longest time in milliseconds that a request waits for others to share its batch; 0 turns batching off."""
     gather_max: int = 64
-    """Requests that are adapted together, at most 64."""
+    """Maximum number of requests per batch, up to 64."""
     points: int = 256
-    """Examples of a task, at most."""
+    """Maximum number of examples per task."""
     queries: int = 1024
-    """Rows to predict at in a request, at most."""
+    """Maximum number of rows to predict per request."""
     max_steps: int = 100
-    """Gradient steps, at most."""
+    """Maximum number of gradient steps per task."""
     samples: int = 64
-    """Draws of the masks, at most."""
+    """Maximum number of mask samples per task."""
     ways: int = 20
-    """Classes of a task of images, at most."""
+    """Maximum number of classes per image task."""
     body_mb: float = 4.0
-    """Size of a request, at most."""
+    """Maximum size of a request in megabytes."""
     requests: int = 512
-    """Requests answered at the same time, at most; more get 429."""
+    """Maximum number of requests at a time; more get 429."""
     connections: int = 768
-    """Open connections, at most; more get 503."""
+    """Maximum number of open connections; more get 503."""
     connections_per_client: int = 256
-    """Open connections of one address, at most. Behind a proxy all clients have one address: give --connections."""
+    """Maximum number of open connections per address. Behind a proxy all clients share one address: set it to
+    the value of --connections."""
     backlog_seconds: float = 5.0
-    """Estimated work of one address that may wait, at most; more gets 429. Requests of a few milliseconds do not
-    count."""
+    """Maximum work per address that may wait, in estimated seconds; more gets 429. Requests that take a few
+    milliseconds do not count."""
     seconds: float = 10.0
-    """Time for a request, at most; later it gets 503."""
+    """Maximum time for a request in seconds; after that it gets 503."""
     adapters: int = 4096
-    """Adapters kept, at most; the longest unused give way."""
+    """Maximum number of adapters in memory; the least recently used are dropped."""
     adapters_mb: float = 256.0
-    """Memory for adapters, at most."""
+    """Maximum memory for adapters in megabytes."""
     adapter_seconds: float = 600.0
-    """Time that an adapter is kept without being used."""
+    """Seconds after which an unused adapter is dropped."""
     data_dir: Annotated[Path | None, NO_HINT] = None
-    """Folder of the images that random tasks are drawn from (default: FEWSTEP_DATA, then the cache)."""
+    """Folder of the images for random tasks (default: FEWSTEP_DATA, then the cache)."""
     log: Literal["all", "problems"] = "all"
     """Which requests to log, as JSON on stderr."""
 
     def __call__(self) -> int:
         _show.watch_data(self.data_dir)
-        try:
-            from fewstep.serve._app import Service
-            from fewstep.serve._limits import Limits
-            from fewstep.serve._log import Log
-            from fewstep.serve._models import load_models
-            from fewstep.serve._server import run
-        except ImportError as error:
-            raise FewstepError(f"Serving needs {error.name}: pip install 'fewstep[serve]'.") from None
+        from fewstep.serve import Limits, Log, Service, serve
+
         self._check()
         limits = Limits(
-            self.points, self.queries, self.max_steps, self.samples, self.ways, int(self.body_mb * 2**20),
-            self.requests, self.seconds, self.adapters, int(self.adapters_mb * 2**20), self.adapter_seconds,
+            points=self.points, queries=self.queries, steps=self.max_steps, samples=self.samples, ways=self.ways,
+            body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds, adapters=self.adapters,
+            adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
             connections=self.connections, client_connections=self.connections_per_client, backlog=self.backlog_seconds,
         )  # fmt: skip
-        models = load_models(self.models, limits)
         service = Service(
-            models, limits, wait=self.gather_ms / 1000, most=self.gather_max, token=self._secret(), cors=self.cors,
-            hosts=self.allow_host, public=self.public, runs=self.runs, log=Log(self.log),
+            self.models, limits, batch_seconds=self.gather_ms / 1000, max_batch=self.gather_max, token=self._secret(),
+            cors=self.cors, hosts=self.allow_host, public=self.public, watch=self.runs, log=Log(self.log),
         )  # fmt: skip
-        return run(service, host=self.host, port=self.port)
+        return serve(service, host=self.host, port=self.port)
 
     def _check(self) -> None:
         if not self.models and self.runs is None:
@@ -127,8 +122,8 @@ class Serve:
             raise FewstepError(f"--gather-max is {self.gather_max}. Give a number from 1 to 64.")
 
     def _secret(self) -> str | None:
-        """The token. An empty one is most likely a variable that is not set, and would let everybody in."""
+        """The token. An empty one is most likely a variable that is not set."""
         where, token = ("--token", self.token) if self.token is not None else (_TOKEN, os.environ.get(_TOKEN))
         if token is not None and not token.strip():
-            raise FewstepError(f"{where} is empty, so that nobody would be kept out. Give a token, or leave it out.")
+            raise FewstepError(f"{where} is empty, which would let everybody in. Give a token, or leave it out.")
         return token

@@ -19,7 +19,7 @@ from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.machine import distributed
 from fewstep.machine.cluster import Place, local_device
-from fewstep.machine.layout import on_cpu
+from fewstep.machine.devices import on_cpu
 
 T = TypeVar("T")
 LAUNCHED = "FEWSTEP_LAUNCHED"  # set by `fewstep launch`, which says itself what has happened
@@ -128,15 +128,15 @@ def _end_lost() -> None:
 
 
 def _end(code: int, message: str) -> None:
-    """Says why, tells the others, and gives them a moment to hear it before the store they hear it from is gone."""
+    """Says why, informs the others, and gives them a moment to hear it before the store they hear it from is gone."""
     number = distributed.index()
     if LAUNCHED not in os.environ or number == 0:
         _show.error(message)
     distributed.refuse(message)
-    left, until = distributed.leave(), time.monotonic() + _LINGER_SECONDS
-    while number == 0 and left < distributed.count() and time.monotonic() < until:
+    gone, until = distributed.leave(), time.monotonic() + _LINGER_SECONDS
+    while number == 0 and gone < distributed.count() and time.monotonic() < until:
         time.sleep(0.05)
-        left = distributed.leave()
+        gone = distributed.leave()
     _exit(code)
 
 
@@ -178,12 +178,12 @@ def _exit(code: int) -> None:
 def _no_stdout() -> Iterator[None]:
     """Results alone go to stdout, and the runtime's collectives print there when they connect."""
     sys.stdout.flush()
-    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    stdout, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
         os.close(nothing)

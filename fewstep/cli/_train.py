@@ -2,59 +2,46 @@
 
 import dataclasses
 import itertools
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import tyro
 
+from fewstep import rules
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._arguments import EVERY, NO_HINT, arguments, given_in
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
-from fewstep.experiments import Experiment
-from fewstep.experiments.build import build
-from fewstep.experiments.experiment import AUTO, NO_HINT
+from fewstep.experiments import ALIASES, Experiment, OptionPlan, every_option, flag, make_problem, plan_of
+from fewstep.files import JSON
 from fewstep.inspection import layer_lines
+from fewstep.learners import LEARNERS
 from fewstep.machine import distributed
 from fewstep.machine.cluster import find_place
-from fewstep.problems.tables import read_table
+from fewstep.problems import KINDS, Value, is_own, kind_of
 from fewstep.reports import scores, write_report
-from fewstep.runs import Run, calibrate_run, create_run, load, train_run
-from fewstep.runs.budget import planned
-from fewstep.runs.train import Outcome
+from fewstep.runs import Outcome, Run, calibrate_run, create_run, load, planned, train_run
 
-
-def check_target(args: Sequence[str]) -> None:
-    """Raises `FewstepError` when `--y` names several columns: a parser would only call the second one unrecognized."""
-    at = list(args).index("--y") + 1 if "--y" in args else len(args)
-    named = list(itertools.takewhile(lambda word: not word.startswith("-"), args[at:]))
-    if len(named) > 1 and any(word.startswith("table:") for word in args[:at]):  # else METHOD or TASKS may follow
-        raise FewstepError(
-            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
-            f"for each, the first with --y {named[0]}."
-        )
+_METHODS = (
+    f"A rule ({', '.join(rules.RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, an alias "
+    f"({', '.join(ALIASES)}), a learner without inner gradient ({', '.join(LEARNERS)}), or your own: FILE.py:NAME."
+)
+_NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
+_TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
+_NAMED = ("--network", "--loss", "--outer", "--run")  # options whose values look like a METHOD or TASKS
+_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value")  # other options' defaults
 
 
 @dataclasses.dataclass(frozen=True)
-class Train:
-    """Meta-train a method on tasks; the same command again goes on where it stopped.
+class Settings:
+    """Where the run is, and what happens before and after the training."""
 
-    Examples of use:
-      fewstep train mtnet sinusoid --steps 2000 --run runs/x
-      fewstep train mtnet+rates sinusoid --seeds 5
-      fewstep train mtnet omniglot --budget 30m
-      fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
-      fewstep train mtnet omniglot --ways 5 --shots 1 --steps 15000
-      fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
-      fewstep train mtnet table:growth.csv --task child --x age sex --y height_cm --shots 5
-      fewstep train anil table:growth.csv --task child --x age --y height_cm --network mine.py:make
-    """
-
-    experiment: tyro.conf.OmitArgPrefixes[Experiment]
     run: Annotated[Path | None, NO_HINT] = None
     """Folder of the run (default: runs/METHOD-TASKS-SEED)."""
     budget: Annotated[str | None, NO_HINT] = None
@@ -65,7 +52,7 @@ class Train:
     save_every: float = 15.0
     """Seconds between checkpoints."""
     report: bool = True
-    """Judge the run on 600 unseen tasks at the end, and write report.html."""
+    """Evaluate the run on unseen tasks at the end, and write report.html."""
     data_dir: Annotated[Path | None, NO_HINT] = None
     """Folder to look for images in before anything is downloaded (default: the environment variable FEWSTEP_DATA)."""
     tune: bool = True
@@ -82,77 +69,194 @@ class Train:
     wait_seconds: float = 300.0
     """How long to wait for the other processes at the start."""
 
-    def __call__(self) -> int:
-        self.experiment.check()
-        _show.watch_data(self.data_dir)
-        place = find_place(self.coordinator, self.processes, self.process, os.environ)
+
+class Train:
+    """Meta-train a method on tasks; the same command again resumes where it stopped.
+    `fewstep train METHOD TASKS --help` lists the options that apply to METHOD and TASKS.
+
+    Examples of use:
+      fewstep train mtnet sinusoid --steps 2000 --run runs/x
+      fewstep train mtnet+rates sinusoid --seeds 5
+      fewstep train mtnet omniglot --budget 30m
+      fewstep train maml polynomial --order 3 --inner-steps 5 --outer first_order
+      fewstep train mtnet omniglot --ways 5 --shots 1 --steps 15000
+      fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
+      fewstep train mtnet table:growth.csv --task child --x age sex --y height_cm --shots 5
+      fewstep train anil table:growth.csv --task child --x age --y height_cm --network mine.py:make
+      fewstep train mine.py:rule sinusoid
+    """
+
+
+def train_command(words: Sequence[str]) -> type:
+    """The command for the words behind `fewstep train`, with the options that apply to its METHOD and TASKS."""
+    method, tasks = _positionals(words)
+    _check_target(words)
+    plan = None if method is None or tasks is None else plan_of(method, tasks, _deciding(words))
+    _show.NAMES.update(field.name for _, field in (plan.fields() if plan is not None else ()))
+    fields: list[Any] = [
+        ("method", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="METHOD", help=_METHODS)]),
+        ("tasks", Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=_TASKS)]),
+    ]
+    for title, group in plan.groups.items() if plan is not None else ():
+        own = arguments(group, plan.defaults if plan is not None else {})
+        fields.append((title, own, dataclasses.field(default_factory=own)))
+    if EVERY in words:
+        every = arguments(every_option(), {})
+        fields.append(("options", every, dataclasses.field(default_factory=every)))
+    fields.append(("run_settings", Settings, dataclasses.field(default_factory=Settings)))
+
+    def call(self: Any) -> int:
+        has_steps = bool(given_in(words, ("steps",)))
+        return _Training(self.experiment, self.run_settings, has_steps=has_steps).run()
+
+    parts = {"__call__": call, "experiment": property(lambda self: _experiment(self, plan, words))}
+    command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace=parts)
+    command.__doc__ = Train.__doc__
+    return command
+
+
+def _check_target(words: Sequence[str]) -> None:
+    """Raises when `--y` names several columns: the parser would only call the second one unrecognized."""
+    at = list(words).index("--y") + 1 if "--y" in words else len(words)
+    named = list(itertools.takewhile(lambda word: not word.startswith("-"), words[at:]))
+    if len(named) > 1 and any(word.startswith("table:") for word in words[:at]):  # else METHOD or TASKS may follow
+        raise FewstepError(
+            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
+            f"for each, the first with --y {named[0]}."
+        )
+
+
+def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> Experiment:
+    """The experiment that the words of a command describe: what they do not give has its default."""
+    assert plan is not None
+    values = {
+        field.name: getattr(getattr(command, title), field.name)
+        for title, field in plan.fields() if hasattr(getattr(command, title), field.name)
+    }  # fmt: skip
+    given = given_in(words, tuple(values))
+    return Experiment(command.method, command.tasks, **{name: values[name] for name in values if name in given})
+
+
+def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
+    """METHOD and TASKS among the words: first of all, or those that can be nothing else, with options between them."""
+    plain = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    if len(plain) >= 2:
+        return plain[0], plain[1]
+    pairs = itertools.pairwise(("", *words))
+    free = [word for before, word in pairs if not word.startswith("-") and before.replace("_", "-") not in _NAMED]
+    method = plain[0] if plain else next(filter(_is_method, free), None)
+    tasks = next((word for word in free if word != method and _is_tasks(word)), None)
+    if method is not None and tasks is not None:
+        return method, tasks
+    if not {"-h", "--help"} & set(words):
+        if method is not None:
+            raise FewstepError(f"fewstep train {method} needs TASKS behind METHOD: {_TASKS}")
+        raise FewstepError("fewstep train needs METHOD and TASKS, such as: fewstep train mtnet sinusoid --steps 2000")
+    return None, None
+
+
+def _is_method(word: str) -> bool:
+    names = {*rules.RULES, *rules.LINKS, *ALIASES, *LEARNERS}
+    return all(part.replace("-", "_") in names or is_own(part) for part in word.split("+"))
+
+
+def _is_tasks(word: str) -> bool:
+    try:
+        return kind_of(word) is not None
+    except FewstepError:
+        return False
+
+
+def _deciding(words: Sequence[str]) -> dict[str, Value]:
+    """The options that other options, or their defaults, depend on."""
+    given: dict[str, Value] = {}
+    for name in _DECIDING:
+        for number, word in enumerate(words):
+            option, _, value = word.partition("=")
+            if option.replace("_", "-") == flag(name):
+                text = value or (words[number + 1] if number + 1 < len(words) else "")
+                given[name] = _value(text)
+    return given
+
+
+def _value(text: str) -> Value:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class _Training:
+    """A training from the command line."""
+
+    def __init__(self, experiment: Experiment, settings: Settings, *, has_steps: bool):
+        self.experiment, self.settings, self.has_steps = experiment, settings, has_steps
+
+    def run(self) -> int:
+        """Trains and reports; the exit code."""
+        _show.watch_data(self.settings.data_dir)
+        settings = self.settings
+        place = find_place(settings.coordinator, settings.processes, settings.process, os.environ)
         if place is None:
             return self._report(*self._train())
-        run, outcome = together(place, self.wait_seconds, self._train)
+        run, outcome = together(place, settings.wait_seconds, self._train)
         return self._report(run, outcome) if jax.process_index() == 0 else 130 * outcome.interrupted
 
     def _train(self) -> tuple[Run, Outcome]:
-        path, experiment = self.run or self._usual_path(), self.experiment
-        if self.budget is not None:
-            experiment = self._plan(path, seconds_of(self.budget))
-        run = create_run(path, experiment, overwrite=self.overwrite, tune=self.tune, say=_show.say)
+        settings, path = self.settings, self.settings.run or self._usual_path()
+        experiment = self.experiment if settings.budget is None else self._plan(path, seconds_of(settings.budget))
+        run = create_run(path, experiment, overwrite=settings.overwrite, tune=settings.tune, say=_show.say)
         if not distributed.first():
-            return run, train_run(run, save_seconds=self.save_every)
-        self._tell(run)
+            return run, train_run(run, save_seconds=settings.save_every)
+        _announce(run)
         with show_progress(f"{self.experiment.method} on {self.experiment.tasks}") as progress:
-            return run, train_run(run, progress, save_seconds=self.save_every)
+            return run, train_run(run, progress, save_seconds=settings.save_every)
 
     def _usual_path(self) -> Path:
-        tasks = self.experiment.tasks.rstrip("/").rpartition("/")[2].removeprefix("folder:").removeprefix("table:")
-        return Path("runs") / f"{self.experiment.method}-{tasks}-{self.experiment.seed}"
+        experiment = self.experiment
+        name = experiment.public_tasks if is_own(experiment.tasks) else experiment.public_tasks.rpartition(":")[2]
+        return Path("runs") / f"{experiment.public_method}-{name}-{experiment.seed}".replace(":", "-")
 
     def _plan(self, path: Path, seconds: float) -> Experiment:
         """The experiment with as many steps as fit into the time on this machine."""
-        if self.experiment.steps != dataclasses.replace(self.experiment, steps=AUTO).steps:
+        if self.has_steps:
             raise FewstepError("--budget and --steps are both given. Keep one.")
         if distributed.several():
             raise FewstepError("--budget does not apply to several processes. Give --steps instead.")
-        _show.say(f"Measuring how many steps fit into {self.budget}.")
-        experiment = planned(self.experiment, path, seconds, overwrite=self.overwrite)
+        _show.say(f"Measuring how many steps fit into {self.settings.budget}.")
+        experiment = planned(self.experiment, path, seconds, overwrite=self.settings.overwrite)
         _show.say(f"Training {experiment.steps} steps.")
         return experiment
 
-    def _tell(self, run: Run) -> None:
-        """What a user should know before a long training: rows left out, and what a rule finds in their network."""
-        if run.experiment.has_table and (note := read_table(run.experiment).note):
-            _show.say(note)
-        built = build(run.experiment) if run.experiment.network else None
-        if built is not None and built.rule is not None:
-            for line in layer_lines(built.network):
-                _show.say(line)
-
     def _report(self, run: Run, outcome: Outcome) -> int:
+        method, tasks = self.experiment.method, self.experiment.tasks
         if outcome.interrupted:
-            _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to go on.")
+            _show.say(f"Stopped at step {outcome.step}, saved in {run.path}. Run the same command to resume.")
             return 130
-        result = {
-            "run": str(run.path),
-            "rule": self.experiment.method,
-            "tasks": self.experiment.tasks,
-            "step": outcome.step,
-        }
-        if run.experiment.has_table:
-            trained = load(run.path)
-            what = "probabilities" if trained.built.problem.metric == "accuracy" else "intervals"
-            _show.say(f"Calibrating the {what} on the validation tasks.")
-            calibrate_run(trained)
-        if self.report:
-            models = {self.experiment.method: load(run.path)}
-            judged = scores(models, say=_show.say)
+        calibrate_run(run, _show.say)
+        result: dict[str, JSON] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
+        if self.settings.report:
+            name = self.experiment.public_method
+            models = {name: load(run.path)}
+            rows = scores(models, say=_show.say)
             _show.say("Drawing the report.")
-            path = write_report(run.path / "report.html", models, judged)
-            result |= {"rows": judged[self.experiment.method], "report": str(path)}
-        if self.json:
+            path = write_report(run.path / "report.html", models, rows)
+            result |= {"rows": [row.to_json() for row in rows[name]], "report": str(path)}
+        if self.settings.json:
             _show.as_json(result)
             return 0
-        if self.report:
-            _show.scores_table(judged)
-        _show.say(
-            f"Trained {outcome.step} steps; the run is in {run.path}" + (", see report.html." if self.report else ".")
-        )
+        if self.settings.report:
+            _show.scores_table(rows)
+        more = ", see report.html." if self.settings.report else "."
+        _show.say(f"Trained {outcome.step} steps; the run is in {run.path}{more}")
         return 0
+
+
+def _announce(run: Run) -> None:
+    """What a user should know before a long training: rows left out, and what a rule finds in their network."""
+    problem = make_problem(run.experiment)
+    if note := kind_of(run.experiment.located(run.experiment.tasks)).note(problem):
+        _show.say(note)
+    if run.experiment.has("inner_optimizer") and is_own(run.experiment.network):
+        for line in layer_lines(problem.network(problem.ways)):
+            _show.say(line)

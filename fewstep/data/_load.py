@@ -2,18 +2,14 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.data import _places, _sources
-from fewstep.data._prepared import prepared
+from fewstep.data._catalog import info, source
+from fewstep.data._prepared import prepare
 from fewstep.data._sample import read_sample
-from fewstep.data._set import SPLITS, ImageSet
-from fewstep.data.cifar import cifar_splits, read_cifar
-from fewstep.data.folder import find_list, folder_classes, listed_classes, named_classes, read_folder, read_listed
-from fewstep.data.omniglot import OMNIGLOT_SIZES, omniglot_splits, read_omniglot
-
-Classes = dict[str, tuple[str, ...]]
+from fewstep.data._set import SPLITS, Classes, ImageSet
+from fewstep.data.folder import folder_classes, read_folder
 
 
 def load(
@@ -28,73 +24,58 @@ def load(
 ) -> ImageSet:
     """The images of a split of some tasks, each `size` pixels high and wide.
 
-    **Arguments:** `tasks` is `omniglot`, `cifar-fs`, `fc100`, `miniimagenet`, `tieredimagenet` or `folder:PATH`;
-    `split` is `train`, `validation`, `test`, `all`, or `sample`, a few test images that come with the package
-    (Omniglot); `named` a split by name (Omniglot: `vinyals` or `maml`). For folders are `color`, the `classes` of each
-    split (`pin` draws them; without, as by seed 0), and `skip_bad`, which leaves out images that are damaged.
+    **Arguments:** `tasks` is one of `DATA_SETS`, such as `omniglot`, or `folder:PATH`; `split` is `train`,
+    `validation`, `test`, `all`, or `sample`, a few test images that come with the package (Omniglot); `named` is a
+    split by name (Omniglot: `vinyals` or `maml`). For folders only: `color`; the `classes` of each split (`pin` draws
+    them; the default is seed 0); and `skip_bad`, which leaves out damaged images.
 
     **Returns:** an `ImageSet`. Sets that are not on this machine are downloaded. Raises `FewstepError`, and
-    `UnreadableImage` for an image that is damaged.
+    `UnreadableImage` for a damaged image.
     """
     if split not in (*SPLITS, "all", "sample"):
         raise unknown("split", split, (*SPLITS, "all", "sample"))
     if split == "sample":
-        return read_sample(tasks, size)
+        return read_sample(info(tasks), size)
     places = str(_places.folders()), str(_places.given(tasks))
-    whole, parts = _whole(tasks, size, named, color, skip_bad, *places)
+    images, parts = _load_all(tasks, size, named, color, skip_bad, *places)
     if split == "all":
-        return whole
-    parts = classes or parts or folder_classes(_folder(tasks), 0, 2)
-    return whole.only(parts[split])
+        return images
+    return images.only((classes or parts or folder_classes(_folder(tasks), 0, 2))[split])
 
 
 def count(tasks: str, named: str | None = None, classes: Classes | None = None) -> int:
     """The number of training classes, without reading images where the split is fixed."""
     if classes:
         return len(classes["train"])
-    if tasks == "omniglot" and (named or "vinyals") in OMNIGLOT_SIZES:
-        return OMNIGLOT_SIZES[named or "vinyals"]
-    if tasks in ("cifar-fs", "fc100"):
-        return len(cifar_splits(tasks)["train"])
+    record = info(tasks)
+    if record.train_classes and (named is None or named in record.splits):
+        return record.train_classes[record.splits.index(named) if named else 0]
     return len(load(tasks, size=8, named=named).names)
 
 
 def pin(tasks: str, seed: int, ways: int) -> Classes | None:
-    """The classes of each split of a folder, to be kept with a run; nothing for sets whose splits are fixed."""
+    """The classes of each split of a folder, to be stored with a run; `None` for sets whose splits are fixed."""
     return folder_classes(_folder(tasks), seed, ways) if tasks.startswith("folder:") else None
 
 
 @lru_cache(maxsize=2)
-def _whole(
+def _load_all(
     tasks: str, size: int, named: str | None, color: str, skip_bad: bool, *places: str
 ) -> tuple[ImageSet, Classes]:
     """All images, prepared once for a process and once for the disk, and the classes of each split."""
-    how: dict[str, Any] = {"size": size, "color": color}
-    if tasks.startswith("folder:"):
+    record = info(tasks)
+    settings: dict[str, int | str] = {"size": size, "color": color}
+    if not record.source:
         path = _folder(tasks)
         if not path.exists():
-            raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
-        how |= {"skip_bad": True} if skip_bad else {}
-        return prepared("folder", [path], how, lambda: read_folder(path, size, color, skip_bad=skip_bad)), {}
-    path = _sources.need(tasks)
-    if tasks == "omniglot":
-        files = sorted(file for file in path.iterdir() if file.name.startswith(("images_", "characters")))
-        whole = prepared("omniglot", files, how, lambda: read_omniglot(path, size))
-        return whole, omniglot_splits(whole.names, named or "vinyals")
-    if named is not None:
+            raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images per class.")
+        settings |= {"skip_bad": True} if skip_bad else {}
+        return prepare("folder", [path], settings, lambda: read_folder(path, size, color, skip_bad=skip_bad)), {}
+    path, own = _sources.need(tasks), source(tasks)
+    if named is not None and not record.splits:
         raise FewstepError(f"`split` does not apply: {tasks} has one split only. Leave it out.")
-    if tasks in ("cifar-fs", "fc100"):
-        return prepared("cifar100", [path], how, lambda: read_cifar(path, size)), cifar_splits(tasks)
-    return _imagenet(path, size, how)
-
-
-def _imagenet(path: Path, size: int, how: dict[str, Any]) -> tuple[ImageSet, Classes]:
-    """A user's part of ImageNet: folders train, val and test, or lists of files beside the images."""
-    if (path / "train").is_dir():
-        whole = prepared(path.name, [path], how, lambda: read_folder(path, size, "rgb"))
-        return whole, named_classes(path, whole.names)
-    lists = [find_list(path, part) for part in SPLITS]
-    return prepared(path.name, [path, *lists], how, lambda: read_listed(path, size)), listed_classes(path)
+    images = prepare(own.name, own.inputs(path), settings, lambda: own.read(path, size))
+    return images, record.classes(path, images.names, named or next(iter(record.splits), ""))
 
 
 def _folder(tasks: str) -> Path:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fewstep._errors import FewstepError
+from fewstep.files import cache
 
 _asked: dict[str, Path] = {}
 _hooks: dict[str, Callable] = {}
@@ -31,14 +32,6 @@ def images_at(name: str, folder: Path) -> None:
 def given(name: str) -> Path | None:
     """The place a user gave for a set, if any."""
     return _asked.get(name)
-
-
-def cache() -> Path:
-    """The folder for downloads and prepared images: FEWSTEP_CACHE, or fewstep in the user's cache."""
-    if own := os.environ.get("FEWSTEP_CACHE"):
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fewstep"
 
 
 def folders() -> list[Path]:

@@ -1,4 +1,4 @@
-"""Images as they were brought to size once, kept so that the next start is quick."""
+"""Images that were brought to size once, cached so that the next start is quick."""
 
 import contextlib
 import hashlib
@@ -7,41 +7,42 @@ import os
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.data._set import ImageSet
 from fewstep.data._walk import walk
+from fewstep.files import cache, new_file
 
-_VERSION = 2  # raise it when the way of preparing changes
+_VERSION = 2  # increase it when preparing changes
 _DAYS = 30.0
 
 
-def prepared(name: str, sources: list[Path], how: dict[str, Any], make: Callable[[], ImageSet]) -> ImageSet:
-    """The set that `make` makes of some files, or its copy from an earlier time if the files are as they were then.
+def prepare(name: str, inputs: list[Path], settings: Mapping[str, int | str], make: Callable[[], ImageSet]) -> ImageSet:
+    """The set that `make` reads from some files, or its cached copy if the files have not changed.
 
-    A copy that cannot be written is no obstacle: it is said, and the work is done again next time. What is said while
-    the set is made is kept with it, and said again with the copy.
+    A copy that cannot be written is reported, and the work is done again next time. Remarks that are made while the
+    set is read are stored with it, and made again with the copy.
     """
-    print_of = {"version": _VERSION, "how": how, "files": [_traits(path) for path in sources]}
-    mark = hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest()[:16]
-    path = _places.cache() / "prepared" / f"{name}-{mark}.npz"
-    if (known := _read(path)) is not None:
-        for note in known[1]:
+    traits = {"version": _VERSION, "how": settings, "files": [_traits(path) for path in inputs]}
+    digest = hashlib.sha256(json.dumps(traits, sort_keys=True).encode()).hexdigest()[:16]
+    path = cache() / "prepared" / f"{name}-{digest}.npz"
+    if (copy := _read(path)) is not None:
+        for note in copy[1]:
             _places.say(note)
-        return known[0]
+        return copy[0]
     with _places.noted() as notes:
-        made = make()
-    _keep(path, made, notes)
-    return made
+        images = make()
+    _write(path, images, notes)
+    return images
 
 
-def _traits(path: Path) -> list[Any]:
-    """What tells whether a file, or any file of a folder, has changed."""
+def _traits(path: Path) -> list[str | int]:
+    """What changes when a file, or any file of a folder, changes."""
     if not path.is_dir():
         return [str(path), path.stat().st_size, path.stat().st_mtime_ns]
     inside = hashlib.sha256()
@@ -55,36 +56,32 @@ def _traits(path: Path) -> list[Any]:
 def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
     try:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-            found = ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
+            images = ImageSet(file["images"], file["starts"], file["counts"], tuple(file["names"].tolist()))
             notes = file["notes"].tolist()
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged: made again
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged
         return None
     with contextlib.suppress(OSError):
-        os.utime(path)  # it was of use today
-    return found, notes
+        os.utime(path)  # used today: `_forget_old` goes by this
+    return images, notes
 
 
-def _keep(path: Path, made: ImageSet, notes: list[str]) -> None:
-    new = path.with_suffix(f".{os.getpid()}.new")
+def _write(path: Path, images: ImageSet, notes: list[str]) -> None:
+    arrays = {**images._asdict(), "names": np.asarray(images.names), "notes": np.asarray(notes, dtype=str)}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("wb") as file:
-            arrays = {**made._asdict(), "names": np.asarray(made.names), "notes": np.asarray(notes, dtype=str)}
+        with new_file(path) as file:
             np.savez(file, allow_pickle=False, **arrays)
-        new.replace(path)
-        _forget_old(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
+    except FewstepError as error:
         _places.say(
-            f"Cannot keep the prepared images in {path.parent}: {error.strerror or error}. Going on; they will be "
-            "prepared again next time. Make room there, or name another folder with FEWSTEP_CACHE."
+            f"The prepared images are not kept, and will be prepared again next time. {error} FEWSTEP_CACHE names "
+            "another folder."
         )
+    with contextlib.suppress(OSError):
+        _forget_old(path.parent)
 
 
 def _forget_old(folder: Path) -> None:
     """Removes what nobody has used for a month: copies of files that have changed since, or of other sizes."""
     limit = time.time() - _DAYS * 86_400
-    for path in folder.glob("*.n*"):  # whole copies, and those of a process that was ended while it wrote
+    for path in folder.glob("*.n*"):  # finished copies, and those of a process that ended while it wrote
         if path.stat().st_mtime < limit:
             path.unlink(missing_ok=True)

@@ -3,23 +3,21 @@
 from importlib.resources import as_file, files
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError
-from fewstep.data._decode import shrink
+from fewstep.data._catalog import DataSet
+from fewstep.data._decode import resize
 from fewstep.data._set import ImageSet, make_set
 
-SAMPLES = ("omniglot",)
 
-
-def read_sample(tasks: str, size: int) -> ImageSet:
-    """The images of the package for some tasks, each `size` pixels high and wide: of Omniglot, 20 characters that are
-    test characters in all of its splits. Raises `FewstepError` for tasks without any."""
-    if tasks not in SAMPLES:
-        raise FewstepError(f"No images of {tasks} come with fewstep, only of {', '.join(SAMPLES)}.")
-    with as_file(files("fewstep.data") / f"{tasks}-sample.npz") as path, np.load(path, allow_pickle=False) as packed:
-        names, edge = packed["names"].tolist(), int(packed["edge"])
-        ink = np.unpackbits(packed["ink"], axis=-1, count=edge).astype(bool)
-    paper = lambda drawing: Image.fromarray(np.where(drawing, 0, 255).astype(np.uint8))
-    drawn = (np.stack([shrink(paper(drawing), size) for drawing in drawings]) for drawings in ink)
-    return make_set(dict(zip(names, drawn, strict=True)))
+def read_sample(tasks: DataSet, size: int) -> ImageSet:
+    """The package's own images of a set, each `size` pixels high and wide: of Omniglot, 20 characters that are test
+    characters in all of its splits. Raises `FewstepError` for a set without any."""
+    if not tasks.sample:
+        raise FewstepError(f"No images of {tasks.name} come with fewstep. Load another split than 'sample'.")
+    path = files("fewstep.data") / f"{tasks.name}-sample.npz"
+    with as_file(path) as file, np.load(file, allow_pickle=False) as arrays:
+        names, edge = arrays["names"].tolist(), int(arrays["edge"])
+        ink = np.unpackbits(arrays["ink"], axis=-1, count=edge).astype(bool)
+    drawings = np.where(ink, 0, 255).astype(np.uint8)
+    return make_set({name: resize(some, size) for name, some in zip(names, drawings, strict=True)})

@@ -3,13 +3,14 @@
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fewstep._errors import FewstepError
 
 SPLITS = ("train", "validation", "test")
+Classes = dict[str, tuple[str, ...]]  # the names of the classes of each split
 
 
 class ImageSet(NamedTuple):
@@ -48,13 +49,13 @@ class ImageSet(NamedTuple):
 
 
 def make_set(classes: dict[str, np.ndarray]) -> ImageSet:
-    """A set of arrays of images, one array a class."""
+    """A set from arrays of images, one array per class."""
     counts = np.asarray([len(images) for images in classes.values()], np.int32)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
     return ImageSet(np.concatenate(list(classes.values())), starts, counts, tuple(classes))
 
 
-def split_classes(names: tuple[str, ...], seed: int, sizes: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+def split_classes(names: tuple[str, ...], seed: int, sizes: tuple[int, int]) -> Classes:
     """Names drawn into train, validation and test; `sizes` are those of the first two, the rest is for the test."""
     order = [sorted(names)[number] for number in np.random.default_rng(seed).permutation(len(names))]
     cuts = (0, sizes[0], sum(sizes), len(names))
@@ -62,6 +63,6 @@ def split_classes(names: tuple[str, ...], seed: int, sizes: tuple[int, int]) -> 
 
 
 @cache
-def splits() -> dict[str, Any]:
+def splits() -> dict[str, dict[str, list[str]]]:
     """The fixed splits by the names of their classes; read, not to be changed."""
     return json.loads((files("fewstep.data") / "splits.json").read_text())

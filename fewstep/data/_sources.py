@@ -1,150 +1,63 @@
-"""The sets we know: where their home is, what their files are, and where they are on this machine."""
+"""Image sets on this machine: where they are, and how to download and check them."""
 
 from pathlib import Path
-from typing import NamedTuple
 
-from fewstep._errors import FewstepError, unknown
+from fewstep._errors import FewstepError
 from fewstep.data import _places
+from fewstep.data._catalog import source
 from fewstep.data._download import checksum, download
-
-_OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
-_CIFAR = "https://www.cs.toronto.edu/~kriz"
-_FORMS = {
-    "omniglot": ("images_background.zip and images_evaluation.zip, these two unpacked, or the two as npz files with a "
-                 "characters.csv"),
-    "cifar100": "cifar-100-binary.tar.gz, or cifar100.zip or a folder cifar100 with one folder of images a class",
-}  # fmt: skip
-
-
-class Archive(NamedTuple):
-    """A file at a set's home."""
-
-    name: str
-    home: str
-    md5: str
-    megabytes: int
-
-
-class Source(NamedTuple):
-    """A set of images: what it is, its files, and what to know of it; without files it cannot be had freely."""
-
-    name: str
-    what: str
-    files: tuple[Archive, ...]
-    license: str
-    used_by: tuple[str, ...]
-
-
-SOURCES = {
-    source.name: source
-    for source in (
-        Source(
-            "omniglot",
-            "1,623 characters of 50 alphabets, each drawn by 20 people",
-            (
-                Archive("images_background.zip", _OMNIGLOT, "68d2efa1b9178cc56df9314c21c6e718", 10),
-                Archive("images_evaluation.zip", _OMNIGLOT, "6b91aef0f799c5bb55b94e3f2daec811", 7),
-            ),
-            "MIT",
-            ("omniglot",),
-        ),
-        Source(
-            "cifar100",
-            "100 classes of 600 photographs, 32 x 32",
-            (
-                Archive("cifar-100-binary.tar.gz", _CIFAR, "03b5dce01913d631647c71ecec9e9cb8", 169),
-            ),
-            "none stated; cite Krizhevsky 2009",
-            ("cifar-fs", "fc100"),
-        ),
-        Source("miniimagenet", "100 classes of 600 photographs of ImageNet", (), "ImageNet's terms", ("miniimagenet",)),
-        Source("tieredimagenet", "608 classes of ImageNet", (), "ImageNet's terms", ("tieredimagenet",)),
-    )
-}  # fmt: skip
-
-
-def source(name: str) -> Source:
-    """A set by its own name, or by that of tasks made of it. Raises `FewstepError` for an unknown one."""
-    for known in SOURCES.values():
-        if name in (known.name, *known.used_by):
-            return known
-    raise unknown("set of images", name, [*SOURCES, "cifar-fs", "fc100"])
+from fewstep.files import cache
 
 
 def get(name: str) -> list[Path]:
     """Downloads the files of a set that are not there yet, and checks them."""
-    wanted = source(name)
-    if not wanted.files:
+    own = source(name)
+    if not own.files:
         raise FewstepError(
-            f"{wanted.name} cannot be downloaded freely: its images belong to ImageNet (image-net.org, on request). If "
-            f"you have them, put them into a folder {wanted.name} and name the folder above it: "
+            f"{own.name} cannot be downloaded freely: its images belong to ImageNet (image-net.org, on request). If "
+            f"you have them, put them into a folder {own.name} and name the folder above it: "
             "`fewstep.data.look_in(FOLDER)`; or, for the paper's table: fewstep reproduce miniimagenet --images FOLDER."
         )
-    folder = _places.cache() / wanted.name
-    return [download(f"{file.home}/{file.name}", folder / file.name, file.md5) for file in wanted.files]
+    folder = cache() / own.name
+    return [download(f"{file.home}/{file.name}", folder / file.name, file.sha256) for file in own.files]
 
 
 def find(name: str) -> Path | None:
-    """The folder, or the one file, that a set lies in on this machine; nothing if it is not here."""
-    wanted = source(name).name
-    if own := _places.given(wanted):
-        return own
-    for place in _places.folders():
-        for path in _candidates(wanted, place):
-            if _holds(wanted, path):
-                return path
-    return None
+    """The folder, or the one file, that a set lies in on this machine; `None` if it is not here."""
+    own = source(name)
+    if place := _places.given(own.name):
+        return place
+    candidates = (folder / path for folder in _places.folders() for path in own.paths)
+    return next((path for path in candidates if path.is_file() or own.is_at(path)), None)
 
 
 def need(name: str) -> Path:
     """Where a set lies; it is downloaded when it is not here."""
-    wanted = source(name)
-    if (found := find(wanted.name)) is not None:
-        return found
-    if wanted.files:
-        size = sum(file.megabytes for file in wanted.files)
+    own = source(name)
+    if (place := find(own.name)) is not None:
+        return place
+    if own.files:
+        size = sum(file.megabytes for file in own.files)
         _places.say(
-            f"{wanted.name} is not in {' or '.join(map(str, _places.folders()))}: downloading it ({size} MB). If you "
-            f"have it, name the folder it lies in, `fewstep.data.look_in(FOLDER)`: {_FORMS[wanted.name]}."
+            f"{own.name} is not in {' or '.join(map(str, _places.folders()))}: downloading it ({size} MB). If you "
+            f"have it, name the folder it lies in, `fewstep.data.look_in(FOLDER)`: {own.forms}."
         )
-    get(wanted.name)
-    found = find(wanted.name)
-    assert found is not None, wanted
-    return found
+    get(own.name)
+    place = find(own.name)
+    assert place is not None, own
+    return place
 
 
 def check(name: str) -> list[tuple[str, str]]:
-    """Each file of a set that came from its home, and `whole` or what is wrong with it."""
+    """Each downloaded file of a set, and `whole` or what is wrong with it."""
     place = find(name)
     if place is None:
         return [(source(name).name, "not here")]
-    told = []
+    states = []
     for file in source(name).files:
         path = place / file.name if place.is_dir() else place
         if path.name == file.name and path.exists():
-            found = checksum(path)
-            told.append((str(path), "whole" if found == file.md5 else f"damaged: md5 {found} instead of {file.md5}"))
-    return told
-
-
-def _candidates(name: str, place: Path) -> list[Path]:
-    if name == "omniglot":
-        return [place / name, place]
-    if name == "cifar100":
-        archive = SOURCES[name].files[0].name
-        return [place / name, place / name / archive, place / archive, place / "cifar100.zip"]
-    return [place / name]
-
-
-def _holds(name: str, path: Path) -> bool:
-    """Whether a set can be read from a path."""
-    if path.is_file():
-        return True
-    if name == "omniglot":
-        pairs = [[path / f"{part}{ending}" for part in ("images_background", "images_evaluation")]
-                 for ending in (".zip", ".npz", "")]  # fmt: skip
-        return any(all(file.exists() for file in pair) for pair in pairs)
-    if not path.is_dir():
-        return False
-    inside = list(path.iterdir())
-    return any(entry.is_dir() or entry.suffix == ".csv" for entry in inside)
+            sha256 = checksum(path)
+            damage = f"damaged: SHA-256 {sha256} instead of {file.sha256}"
+            states.append((str(path), "whole" if sha256 == file.sha256 else damage))
+    return states

@@ -1,4 +1,4 @@
-"""Images in a folder or a zip, one folder a class."""
+"""Images in a folder or a zip, one folder per class."""
 
 import zipfile
 import zlib
@@ -12,14 +12,23 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.data import _places
-from fewstep.data._decode import SUFFIXES, Decoded, UnreadableImage, decode
-from fewstep.data._walk import UNREAD, Walk, is_hidden, is_image, left_out, listed, tell_unread, walk
+from fewstep.data._decode import SUFFIXES, Bitmap, UnreadableImage, decode
+from fewstep.data._walk import (
+    UNREADABLE,
+    Contents,
+    describe_skipped,
+    describe_unreadable,
+    first_few,
+    is_hidden,
+    is_image,
+    walk,
+)
 
-_MOST_BYTES = 100_000_000  # of one image file
+_MAX_BYTES = 100_000_000  # of one image file
 
 
 class Tree(NamedTuple):
-    """The image files of each class, how to read one, and what was left out; a class is named by its folder."""
+    """The image files of each class, how to read one, and notes on skipped files; a class is named by its folder."""
 
     path: Path
     classes: dict[str, list[str]]
@@ -31,49 +40,54 @@ class Tree(NamedTuple):
 def open_tree(path: Path) -> Iterator[Tree]:
     """Opens a folder or a zip. Raises `FewstepError` when it is neither, is damaged, or holds no image."""
     if path.is_dir():
-        found = walk(path)
-        yield Tree(path, _classes(path, found.files), lambda name: (path / name).read_bytes(), left_out(path, found))
+        contents = walk(path)
+        notes = describe_skipped(path, contents)
+        yield Tree(path, _classes(path, contents.files), lambda name: (path / name).read_bytes(), notes)
         return
     if not path.exists():
-        raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images a class.")
+        raise FewstepError(f"There is no {path}. Give a folder or a zip with one folder of images per class.")
     try:
         with zipfile.ZipFile(path) as archive:
             files = [name for name in sorted(archive.namelist()) if not any(map(is_hidden, name.split("/")))]
-            notes = left_out(path, Walk(files, [], []))
+            notes = describe_skipped(path, Contents(files, [], []))
             yield Tree(path, _classes(path, files), lambda name: _member(archive, name), notes)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise FewstepError(f"{path} is damaged or not a zip: {error}. Get it again.") from None
-    except (RuntimeError, NotImplementedError, OSError) as error:  # encrypted, packed in an unknown way, not readable
+    except (
+        RuntimeError,
+        NotImplementedError,
+        OSError,
+    ) as error:  # encrypted, unknown compression, not readable
         raise FewstepError(f"Cannot read {path}: {error}.") from None
 
 
 def read_tree(tree: Tree, size: int, mode: str, what: str, *, skip_bad: bool = False) -> dict[str, np.ndarray]:
-    """All images of a tree as arrays, by class; sizes and modes that differ are brought to one, and that is said.
+    """All images of a tree as arrays, by class; sizes and modes that differ are brought to one, which is reported.
 
-    Raises `UnreadableImage` for one that is damaged; with `skip_bad` these are left out, and listed at the end.
+    Raises `UnreadableImage` for one that is damaged; with `skip_bad` these are left out, and first_few at the end.
     """
-    made: dict[str, np.ndarray] = {}
-    was: Counter[tuple[int, int, str]] = Counter()
+    classes: dict[str, np.ndarray] = {}
+    forms: Counter[tuple[int, int, str]] = Counter()
     bad: list[str] = []
     total = sum(map(len, tree.classes.values()))
     for label, files in tree.classes.items():
         images = []
         for image in _images(tree, files, size, mode, bad if skip_bad else None):
             images.append(image.pixels)
-            was[image.was] += 1
-            _places.progress(what, was.total() + len(bad), total, "images")
+            forms[image.form] += 1
+            _places.progress(what, forms.total() + len(bad), total, "images")
         if not images:
             raise FewstepError(f"{tree.path}: no image of the class {label!r} can be read. Remove its folder.")
-        made[label] = np.stack(images)
-    _tell_mixture(tree.path, was, size, mode)
+        classes[label] = np.stack(images)
+    _report_mixture(tree.path, forms, size, mode)
     if bad:
-        _places.say(f"{tree.path}: {len(bad)} of {total} images cannot be read and were left out: {listed(bad)}.")
+        _places.say(f"{tree.path}: {len(bad)} of {total} images cannot be read and were left out: {first_few(bad)}.")
     for note in tree.notes:
         _places.say(note)
-    return made
+    return classes
 
 
-def _images(tree: Tree, files: list[str], size: int, mode: str, bad: list[str] | None) -> Iterator[Decoded]:
+def _images(tree: Tree, files: list[str], size: int, mode: str, bad: list[str] | None) -> Iterator[Bitmap]:
     """The images of some files; where `bad` is a list, the names of those that cannot be read are added to it."""
     for name in files:
         try:
@@ -93,13 +107,13 @@ def _content(tree: Tree, name: str) -> bytes:
         raise UnreadableImage(f"{tree.path}: {name} is damaged: {error}. Get the zip again.") from None
 
 
-def _tell_mixture(path: Path, was: Counter[tuple[int, int, str]], size: int, mode: str) -> None:
-    sizes, modes = {(wide, high) for wide, high, _ in was}, {kind for _, _, kind in was}
+def _report_mixture(path: Path, forms: Counter[tuple[int, int, str]], size: int, mode: str) -> None:
+    sizes, modes = {(wide, high) for wide, high, _ in forms}, {kind for _, _, kind in forms}
     if len(sizes) > 1 or len(modes) > 1:
         name = {"L": "gray", "RGB": "color"}[mode]
         _places.say(
             f"{path} mixes {len(sizes)} sizes and {len(modes)} modes ({', '.join(sorted(modes))}) of images: all were "
-            f"brought to {size} x {size} pixels in {name}, cut to their middle square."
+            f"brought to {size} x {size} pixels in {name}, cropped to their middle square."
         )
 
 
@@ -110,8 +124,8 @@ def _classes(path: Path, files: list[str]) -> dict[str, list[str]]:
         if folder and is_image(name):
             classes.setdefault(folder, []).append(name)
     if not classes:
-        if any(name.lower().endswith(UNREAD) for name in files):
-            raise FewstepError(tell_unread(path, files))
+        if any(name.lower().endswith(UNREADABLE) for name in files):
+            raise FewstepError(describe_unreadable(path, files))
         loose = sum(map(is_image, files))
         why = f"{loose} images lie outside of any folder" if loose else "no image was found"
         raise FewstepError(
@@ -131,6 +145,6 @@ def _without_common(classes: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    if archive.getinfo(name).file_size > _MOST_BYTES:
-        raise UnreadableImage(f"{archive.filename}: {name} would unfold to more than 100 MB. Remove it.")
+    if archive.getinfo(name).file_size > _MAX_BYTES:
+        raise UnreadableImage(f"{archive.filename}: {name} would decompress to more than 100 MB. Remove it.")
     return archive.read(name)

@@ -5,46 +5,41 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from fewstep._errors import FewstepError
 from fewstep.data import _places
-from fewstep.data._decode import shrink
-from fewstep.data._set import ImageSet, make_set, splits
+from fewstep.data._decode import resize
+from fewstep.data._set import Classes, ImageSet, make_set, splits
 from fewstep.data._tree import open_tree, read_tree
 
 _RECORD = 2 + 3 * 32 * 32  # the numbers of the superclass and the class, then red, green and blue
-_MOST = 200_000_000
+_MAX_BYTES = 200_000_000
 
 
 def read_cifar(path: Path, size: int) -> ImageSet:
-    """The set from the binary archive of its home, or from a folder or zip with one folder of images a class."""
+    """The set from the binary archive of its home, or from a folder or zip with one folder of images per class."""
     if path.name.endswith((".tar.gz", ".tgz")):
         classes = _from_archive(path)
         if size != 32:
-            classes = {
-                name: np.stack([shrink(Image.fromarray(x), size) for x in some]) for name, some in classes.items()
-            }
+            classes = {name: resize(images, size) for name, images in classes.items()}
     else:
         with open_tree(path) as tree:
             classes = read_tree(tree, size, "RGB", f"reading {path.name}")
-    wanted = {name for group in splits()["cifar100"].values() for name in group}
-    if classes.keys() != wanted:
-        raise FewstepError(
-            f"{path} holds {len(classes.keys() & wanted)} of the 100 classes of CIFAR-100. Get it again."
-        )
+    names = {name for group in splits()["cifar100"].values() for name in group}
+    if classes.keys() != names:
+        raise FewstepError(f"{path} holds {len(classes.keys() & names)} of the 100 classes of CIFAR-100. Get it again.")
     return make_set(dict(sorted(classes.items())))
 
 
-def cifar_splits(tasks: str) -> dict[str, tuple[str, ...]]:
+def cifar_splits(tasks: str) -> Classes:
     """The classes of train, validation and test: of CIFAR-FS 64/16/20, of FC100 whole superclasses, 60/20/20.
 
     Sources: Bertinetto et al., 2019, and Oreshkin, Rodriguez & Lacoste, 2018; lists as in pytorch-meta.
     """
-    named, groups = splits()[tasks], splits()["cifar100"]
+    parts, groups = splits()[tasks], splits()["cifar100"]
     if tasks == "fc100":
-        return {part: tuple(name for group in some for name in groups[group]) for part, some in named.items()}
-    return {part: tuple(some) for part, some in named.items()}
+        return {part: tuple(name for group in some for name in groups[group]) for part, some in parts.items()}
+    return {part: tuple(names) for part, names in parts.items()}
 
 
 def _from_archive(path: Path) -> dict[str, np.ndarray]:
@@ -68,7 +63,7 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
     """A file of the archive, read and never unpacked to disk."""
     for entry in archive:
         if entry.isfile() and Path(entry.name).name == name:
-            if entry.size > _MOST:
+            if entry.size > _MAX_BYTES:
                 raise FewstepError(f"{archive.name!s} is not CIFAR-100: {name} is larger than it can be.")
             file = archive.extractfile(entry)
             return file.read() if file else b""

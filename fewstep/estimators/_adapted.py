@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -10,28 +10,34 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
-from fewstep.tables import Frame
-from fewstep.tables._ensemble import Adapted
+from fewstep.estimators._input import TableLike
+from fewstep.models import Adaptation, adapt
+from fewstep.problems import Answer
+from fewstep.tables import Frame, Schema
+
+if TYPE_CHECKING:
+    from fewstep.estimators._estimators import FewShotEstimator
+
+_Own = TypeVar("_Own", bound="_Learned")  # the run-time check of types cannot take `Self`
 
 
 class _Learned(BaseEstimator, ABC):
     """Abstract: what both share, a trained model and the rows of one task."""
 
-    def __init__(self, model: Any, *, inner_steps: int | None = None):
+    def __init__(self, model: "FewShotEstimator", *, inner_steps: int | None = None):
         self.model = model
         self.inner_steps = inner_steps
 
-    def __sklearn_clone__(self) -> Any:
+    def __sklearn_clone__(self: _Own) -> _Own:
         """A copy that has learned no task yet; what the model learned from others stays."""
         return type(self)(self.model, inner_steps=self.inner_steps)
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self: _Own, X: TableLike, y: TableLike) -> _Own:
         """Learns the task of these rows, and forgets any other."""
-        schema = self.model.ensemble_.schema
-        frame = self._frame(X)
-        whole = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
-        x, distance = _input.rows_of(schema, whole, schema.y(whole))
-        return self.of_rows(x, schema.y(whole), float(distance.max()))
+        schema, frame = self._columns, self._frame(X)
+        table = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
+        x, distance = _input.rows_of(schema, table, schema.y(table))
+        return self.of_rows(x, schema.y(table), float(distance.max()))
 
     def save(self, path: Path | str) -> Path:
         """Writes the model and the task it has learned into one file, without pickle; `fewstep.estimators.load` reads
@@ -39,7 +45,7 @@ class _Learned(BaseEstimator, ABC):
         check_is_fitted(self, "n_samples_")
         return _save.write(self.model, Path(path), self)
 
-    def of_rows(self, x: np.ndarray, y: np.ndarray, distance: float = 0.0) -> Any:
+    def of_rows(self: _Own, x: np.ndarray, y: np.ndarray, distance: float = 0.0) -> _Own:
         """The estimator after it has learned the task of encoded rows, of which the farthest lies that `distance`
         outside what training had."""
         self._rows, self.n_samples_, self.n_features_in_ = (x, y), len(x), self.model.n_features_in_
@@ -48,7 +54,7 @@ class _Learned(BaseEstimator, ABC):
             self.feature_names_in_ = self.model.feature_names_in_
         return self
 
-    def _frame(self, X: Any) -> Frame:
+    def _frame(self, X: TableLike) -> Frame:
         """X, held to the columns that the model was trained with."""
         names = getattr(self.model, "feature_names_in_", None)
         if names is not None and hasattr(X, "columns"):
@@ -61,54 +67,44 @@ class _Learned(BaseEstimator, ABC):
             X = X[list(names)]
         return _input.frame_of(self.model, X, reset=False)
 
-    def _adapted(self) -> Adapted:
-        check_is_fitted(self, "n_samples_")
-        return self.model.ensemble_.adapted(*self._rows, steps=self.inner_steps, distance=self._distance)
+    @property
+    def _columns(self) -> Schema:
+        return self.model.model_.problem.details.schema
 
-    def _predicted(self, X: Any) -> "_Predicted":
-        adapted = self._adapted()
-        x, distance = _input.rows_of(adapted.ensemble.schema, self._frame(X))
-        return _Predicted(adapted, *adapted.predict(x), distance)
+    def _answer(self, X: TableLike, level: float = 0.9) -> Answer:
+        check_is_fitted(self, "n_samples_")
+        learned: Adaptation = adapt(self.model.model_, self._rows, steps=self.inner_steps)
+        x, distance = _input.rows_of(self._columns, self._frame(X))
+        return learned._replace(distance=self._distance).answer(x, level=level, distance=distance)
 
     @abstractmethod
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         """The target's cells."""
-
-
-class _Predicted(NamedTuple):
-    """What a learned task says at some rows: mean and spread of its members, and how far each row lies outside."""
-
-    adapted: Adapted
-    mean: np.ndarray
-    spread: np.ndarray
-    distance: np.ndarray
 
 
 class AdaptedRegressor(RegressorMixin, _Learned):
     """A regressor that has learned one task; `predict_interval` says how sure it is."""
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The prediction of each row, in the unit of y."""
-        made = self._predicted(X)
-        return made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
+        return self._columns.target.decode(self._answer(X).mean[:, 0])
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> Any:
+    def predict_interval(self, X: TableLike, level: float = 0.9) -> TableLike:
         """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns.
 
         The intervals come from the spread of seeds and sampled masks, and hold the asked share of the true values on
         the validation tasks. They are wider where rows lie outside what the training tasks had, and a warning says so.
         """
-        made = self._predicted(X)
-        if made.adapted.ensemble.calibration is None:
+        answer, target = self._answer(X, level), self._columns.target
+        if not answer.calibrated:
             raise FewstepError(
                 "There are no intervals: they are calibrated on held-out tasks, which takes at least three tasks in "
                 f"fit, and for the inner steps of the training; inner_steps is {self.inner_steps}. Use predict."
             )
-        middle = made.adapted.ensemble.schema.target.decode(made.mean[:, 0])
-        half = made.adapted.half(made.spread, made.distance, level)
-        return with_columns(X, {"prediction": middle, "low": middle - half, "high": middle + half})
+        columns = {"prediction": answer.mean, "low": answer.low, "high": answer.high}
+        return with_columns(X, {name: target.decode(values[:, 0]) for name, values in columns.items()})
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
 
 
@@ -120,15 +116,15 @@ class AdaptedClassifier(ClassifierMixin, _Learned):
         """All classes, also those that this task has shown none of."""
         return self.model.classes_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The class of each row."""
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """The probability of each class: the mean over seeds and sampled masks."""
-        return self._predicted(X).mean
+        return self._answer(X).mean
 
-    def _targets(self, y: Any, rows: int) -> np.ndarray:
+    def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         y = _input.labels_of(y, rows)
         if (strange := ~np.isin(y, self.classes_)).any():
             raise FewstepError(
@@ -138,7 +134,7 @@ class AdaptedClassifier(ClassifierMixin, _Learned):
         return self.model._codes(y)
 
 
-def with_columns(X: Any, columns: dict[str, np.ndarray]) -> Any:
+def with_columns(X: TableLike, columns: dict[str, np.ndarray]) -> TableLike:
     """Columns as a frame of the kind of X, with its index if it has one; or as an array."""
     if not hasattr(X, "columns"):
         return np.stack(list(columns.values()), axis=1)

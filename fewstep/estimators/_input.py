@@ -1,22 +1,21 @@
 """What the estimators are given: frames with columns of any kind, or arrays of numbers, as one table."""
 
+import numbers
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from fewstep._errors import FewstepError
-from fewstep.experiments.experiment import Experiment
-from fewstep.tables import Frame, Rows, Schema, read
-from fewstep.tables._column import read_cells
-from fewstep.tables._outside import outside
-from fewstep.tables._schema import clamped
+from fewstep.tables import Frame, Rows, Schema, clamped, outside, read, read_cells
 
 TARGET, TASK = "y", "task"
+TableLike: TypeAlias = Any  # frames of any library, arrays, lists: whatever scikit-learn takes
 
 
 def target_name(columns: Iterable[str]) -> str:
@@ -27,18 +26,18 @@ def target_name(columns: Iterable[str]) -> str:
     return name
 
 
-def frame_of(estimator: BaseEstimator, X: Any, *, reset: bool) -> Frame:
+def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
     """X as a table: a frame's own columns, or those of an array by number."""
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read(X)._replace(name="X")
-    empty: Any = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
-    least = 2 if reset else 1
-    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=least, ensure_all_finite=empty)
+    empty: TableLike = "allow-nan" if getattr(estimator, "missing", "refuse") == "mean" else True
+    fewest = 2 if reset else 1
+    numbers = validate_data(estimator, X, reset=reset, dtype=float, ensure_min_samples=fewest, ensure_all_finite=empty)
     return Frame("X", {f"x{n}": numbers[:, n] for n in range(numbers.shape[1])})
 
 
-def numbers_of(y: Any, rows: int) -> np.ndarray:
+def numbers_of(y: TableLike, rows: int) -> np.ndarray:
     """A target of numbers."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
@@ -50,7 +49,7 @@ def numbers_of(y: Any, rows: int) -> np.ndarray:
     return cells
 
 
-def labels_of(y: Any, rows: int) -> np.ndarray:
+def labels_of(y: TableLike, rows: int) -> np.ndarray:
     """A target of classes, one for each row."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
@@ -68,15 +67,15 @@ def labels_of(y: Any, rows: int) -> np.ndarray:
 
 def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
-    tasks had; a warning tells of those that lie far."""
+    tasks had; a warning reports those that lie far."""
     x = schema.unbounded(frame)
-    found = outside(schema, frame, x, y)
-    for note in found.notes:
+    far = outside(schema, frame, x, y)
+    for note in far.notes:
         warnings.warn(note, UserWarning, stacklevel=4)
-    return clamped(x), found.distance
+    return clamped(x), far.distance
 
 
-def tasks_of(tasks: Any, rows: int) -> np.ndarray:
+def tasks_of(tasks: TableLike, rows: int) -> np.ndarray:
     """The task of each row as text; without tasks, one, with a warning."""
     if tasks is None:
         warnings.warn(
@@ -92,7 +91,7 @@ def tasks_of(tasks: Any, rows: int) -> np.ndarray:
     return read_cells(Frame("tasks", {TASK: tasks}), TASK, "category").values
 
 
-def as_given(tasks: Any, names: np.ndarray, some: Iterable[str]) -> tuple[Any, ...]:
+def as_given(tasks: TableLike, names: np.ndarray, some: Iterable[str]) -> tuple[object, ...]:
     """Some tasks as the user called them, where `names` are their texts."""
     if tasks is None:
         return tuple(some)
@@ -100,62 +99,75 @@ def as_given(tasks: Any, names: np.ndarray, some: Iterable[str]) -> tuple[Any, .
     return tuple(called[name] for name in some)
 
 
-def _each(tasks: Any) -> np.ndarray:
-    """One entry a row, whatever it is; tuples stay tuples."""
+def _each(tasks: TableLike) -> np.ndarray:
+    """One entry per row, whatever it is; tuples stay tuples."""
     cells = tasks.tolist() if hasattr(tasks, "tolist") else list(tasks)
-    made = np.empty(len(cells), object)
-    made[:] = cells
-    return made
+    entries = np.empty(len(cells), object)
+    entries[:] = cells
+    return entries
 
 
-def score_by_task(model: Any, X: Any, y: Any, sample_weight: Any, tasks: Any) -> float:
+def score_by_task(model: Any, X: TableLike, y: TableLike, sample_weight: TableLike, tasks: TableLike) -> float:
     """The score of all rows but those that their tasks were learned from, of a model that has been fitted."""
     if sample_weight is not None:
         raise FewstepError("sample_weight does not apply where tasks are given. Leave it out.")
     names, y = tasks_of(tasks, len(y)), np.asarray(y)
     rng, rows = np.random.default_rng(0), np.arange(len(y))
     take = (lambda some: X.iloc[some]) if hasattr(X, "iloc") else (lambda some: X[some])
-    shots, told, true = Experiment.from_json(model._fitted.experiment).shots, [], []
+    shots, predictions, true = model.model_.experiment.shots, [], []
     for name in dict.fromkeys(names.tolist()):
         own = rng.permutation(rows[names == name])
         if len(own) <= shots:
             raise FewstepError(f"The task {name!r} has {len(own)} rows, and it takes more than {shots} (shots).")
-        told.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
+        predictions.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
         true.append(y[own[shots:]])
-    judge = accuracy_score if hasattr(model, "classes_") else r2_score
-    return float(judge(np.concatenate(true), np.concatenate(told)))
+    score = accuracy_score if hasattr(model, "classes_") else r2_score
+    return float(score(np.concatenate(true), np.concatenate(predictions)))
 
 
-def parts_of(names: np.ndarray, seed: int, share: float) -> dict[str, np.ndarray]:
+def seed_of(random_state: TableLike) -> int:
+    """A whole number as it is; else one that the random state draws."""
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[object]) -> dict[str, np.ndarray]:
     """The rows of the training and of the validation tasks; with fewer than three tasks, all for both."""
     if None in names:
         raise FewstepError("tasks has empty entries. Give every row the name of its task.")
-    known = sorted(set(names.tolist()))
-    everything = np.arange(len(names))
-    if len(known) < 3:
+    tasks, everything = sorted(set(names.tolist())), np.arange(len(names))
+    if not isinstance(validation, float | int):
+        held_out = {str(name) for name in validation}
+        if not held_out or not held_out < set(tasks):
+            raise FewstepError(f"validation names {len(held_out)} tasks. Give some of those in `tasks`, but not all.")
+    elif not 0 < validation < 0.5:
+        raise FewstepError(f"validation is {validation}. It must be above 0 and below 0.5, such as 0.15.")
+    elif len(tasks) < 3:
         return {"train": everything, "validation": everything}
-    held = min(max(1, round(share * len(known))), len(known) - 2)
-    order = [known[n] for n in np.random.default_rng(seed).permutation(len(known))]
-    drawn = {"train": order[held:], "validation": order[:held]}
-    return {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in drawn.items()}
+    else:
+        count = min(max(1, round(validation * len(tasks))), len(tasks) - 2)
+        held_out = {tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))[:count]}
+    inside = np.asarray([name in held_out for name in names.tolist()], bool)
+    return {"train": everything[~inside], "validation": everything[inside]}
 
 
-def shots_of(asked: int, parts: dict[str, Rows]) -> int:
-    """The rows a task is learned from, at most as many as leave one to be judged on in the smallest task."""
+def shots_of(shots: int, parts: dict[str, Rows]) -> int:
+    """The rows a task is learned from, at most as many as leave one to be evaluated on in the smallest task."""
     smallest = min(int(rows.counts.min()) for rows in parts.values())
     if smallest < 2:
         raise FewstepError(
-            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be judged on. "
-            "Leave such tasks out."
+            "The smallest task has 1 sample (n_samples=1 there): it needs one to learn from and one to be evaluated "
+            "on. Leave such tasks out."
         )
     names = {name for rows in parts.values() for name in rows.names}
     if len(names) == 1:
-        return min(asked, smallest // 2)
-    few = [name for rows in parts.values() for name, n in zip(rows.names, rows.counts, strict=True) if n <= asked]
+        return min(shots, smallest // 2)
+    few = [name for rows in parts.values() for name, n in zip(rows.names, rows.counts, strict=True) if n <= shots]
     if few:
         raise FewstepError(
-            f"{len(set(few))} of {len(names)} tasks have fewer than {asked + 1} rows, {asked} to learn from (shots) "
-            f"and one to be judged on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, or "
-            "leave these tasks out."
+            f"{len(set(few))} of {len(names)} tasks have fewer than {shots + 1} rows, {shots} to learn from (shots) "
+            f"and one to be evaluated on, such as {few[0]!r}; the smallest has {smallest}. Use shots={smallest - 1}, "
+            "or leave these tasks out."
         )
-    return asked
+    return shots

@@ -1,20 +1,21 @@
-"""Fitted estimators as files: arrays and a description in JSON in one .npz, read without pickle."""
+"""Fitted estimators as files: a saved model with what the estimator knows beside it."""
 
-import json
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.files import saved_file, writing
-from fewstep.runs.memory import Fitted
+from fewstep.experiments import Experiment, build
+from fewstep.files import JSON
+from fewstep.models import Calibration, Model, load_model, save_model
 
-FORMAT = 1
+_KIND = "few-shot estimator"
 _CLASSES = ("FewShotClassifier", "FewShotRegressor")
-_ABOUT = "about.json"
-_KEPT = ("n_tasks_", "n_iter_", "n_features_in_", "coverage_", "held_out_tasks_")
+_FACTS = ("n_tasks_", "n_iter_", "n_features_in_", "coverage_", "held_out_tasks_")
 
 
 def write(estimator: Any, path: Path, learned: Any = None) -> Path:
@@ -25,99 +26,81 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
             "A model with a network of yours cannot be saved as one file: the file would not hold its code. Train it "
             "on the command line with --network FILE.py:FUNCTION, or keep the process."
         )
-    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    fitted, classes = estimator._fitted, getattr(estimator, "classes_", None)
-    names = getattr(estimator, "feature_names_in_", None)
-    given = estimator.get_params() | {"hidden": list(estimator.hidden), "random_state": None}
+    classes, names = getattr(estimator, "classes_", None), getattr(estimator, "feature_names_in_", None)
     about = {
-        "format": FORMAT, "class": type(estimator).__name__, "parameters": given, "experiment": fitted.experiment,
-        "schema": fitted.schema, "calibration": fitted.calibration, "history": fitted.history,
-        "columns": None if names is None else list(names), "classes": None if classes is None else _listed(classes),
+        "class": type(estimator).__name__,
+        "parameters": estimator.get_params() | {"hidden": list(estimator.hidden), "random_state": None},
+        "history": estimator.history_, "columns": None if names is None else list(names),
+        "classes": None if classes is None else _listed(classes),
         "task": None if learned is None else {"inner_steps": learned.inner_steps, "distance": learned._distance},
-        **{name: getattr(estimator, name) for name in _KEPT},
+        **{name: _plain(getattr(estimator, name)) for name in _FACTS},
     }  # fmt: skip
-    held: dict[str, Any] = {_ABOUT: np.frombuffer(json.dumps(about, default=_plain).encode(), np.uint8)}
-    held |= {f"{seed}:{name}": array for seed, of in enumerate(fitted.metas) for name, array in of.items()}
-    if estimator._known is not None:
-        held |= {"known:x": estimator._known[0], "known:y": estimator._known[1]}
+    if not isinstance(about["parameters"]["validation"], float):
+        about["parameters"]["validation"] = _plain(tuple(about["parameters"]["validation"]))
+    arrays: dict[str, np.ndarray] = {}
+    if estimator._only_task is not None:
+        arrays |= {"known_x": estimator._only_task[0], "known_y": estimator._only_task[1]}
     if learned is not None:
-        held |= {"task:x": learned._rows[0], "task:y": learned._rows[1]}
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(path.name + ".new")
-        with new.open("wb") as file:
-            np.savez(file, **held)
-        new.replace(path)
-    return path
+        arrays |= {"task_x": learned._rows[0], "task_y": learned._rows[1]}
+    return save_model(path, estimator.model_, kind=_KIND, about=about, arrays=arrays)
 
 
 def load(path: Path | str) -> Any:
     """The estimator that `save` wrote: one that learns tasks, or one that has learned a task."""
     from fewstep.estimators import _estimators
-
-    path = saved_file(Path(path))
-    if not path.is_file():
-        raise FewstepError(f"{path} is not there. Give the file that save() has written.")
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(arrays.pop(_ABOUT).tobytes())
-        _check_kind(path, about)
-        kind = getattr(_estimators, about["class"])
-        made = kind(**(about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}))
-        task = {name: arrays.pop(f"task:{name}") for name in "xy" if f"task:{name}" in arrays}
-        made = _filled(made, about, arrays)
-        return _learned(made, about["task"], **task) if task else made
-    except FewstepError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise FewstepError(f"{path} is damaged or no few-shot estimator ({error}). Fit and save it again.") from None
-
-
-def _check_kind(path: Path, about: dict[str, Any]) -> None:
-    """Raises `FewstepError` unless this version can read the file, and the estimator is one of ours."""
-    if about["format"] != FORMAT:
-        raise FewstepError(
-            f"{path} has the format {about['format']!r}, and this version of fewstep reads {FORMAT}. Load it with the "
-            "version that saved it, or fit and save it again."
-        )
-    if about["class"] not in _CLASSES:
-        raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
-
-
-def _learned(model: Any, told: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Any:
-    """The estimator that has learned the task of some rows."""
     from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 
-    kind = AdaptedClassifier if hasattr(model, "classes_") else AdaptedRegressor
-    return kind(model, inner_steps=told["inner_steps"]).of_rows(x, y, told.get("distance", 0.0))
-
-
-def _filled(made: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    known = {name.partition(":")[2]: arrays.pop(name) for name in ("known:x", "known:y") if name in arrays}
-    seeds = sorted({int(name.partition(":")[0]) for name in arrays})
-    metas = tuple(
-        {name.partition(":")[2]: array for name, array in arrays.items() if int(name.partition(":")[0]) == seed}
-        for seed in seeds
-    )
-    history = tuple((int(step), float(score)) for step, score in about["history"])
-    made._fitted = Fitted(about["experiment"], about["schema"], metas, about["calibration"], history)
-    made._known = (known["x"], known["y"]) if known else None
-    made.history_ = list(history)
-    for name in _KEPT:
-        setattr(made, name, tuple(about[name]) if isinstance(about[name], list) else about[name])
+    model, about, arrays = load_model(Path(path), kind=_KIND)
+    if about["class"] not in _CLASSES:
+        raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
+    parameters = about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}
+    estimator = getattr(_estimators, about["class"])(**parameters)
+    estimator.model_ = model
+    estimator._only_task = (arrays["known_x"], arrays["known_y"]) if "known_x" in arrays else None
+    estimator.history_ = [(int(step), float(score)) for step, score in about["history"]]
+    for name in _FACTS:
+        setattr(estimator, name, tuple(about[name]) if isinstance(about[name], list) else about[name])
     if about["columns"] is not None:
-        made.feature_names_in_ = np.asarray(about["columns"], object)
+        estimator.feature_names_in_ = np.asarray(about["columns"], object)
     if about["classes"] is not None:
-        made.classes_ = np.asarray(about["classes"])
-    return made
+        estimator.classes_ = np.asarray(about["classes"])
+    if about["task"] is None:
+        return estimator
+    kind = AdaptedClassifier if hasattr(estimator, "classes_") else AdaptedRegressor
+    learned = kind(estimator, inner_steps=about["task"]["inner_steps"])
+    return learned.of_rows(arrays["task_x"], arrays["task_y"], about["task"]["distance"])
 
 
-def _listed(classes: np.ndarray) -> list[Any]:
+class ModelParts(NamedTuple):
+    """What a model is made of, as plain values."""
+
+    experiment: dict[str, Any]
+    metas: dict[int, Any]
+    step: int
+    calibration: Calibration | None
+
+
+def parts_of(model: Model) -> ModelParts:
+    """The parts of a model."""
+    metas = jax.tree.map(np.asarray, model.metas)
+    return ModelParts(model.experiment.settings(), metas, model.step, model.calibration)
+
+
+def model_of(parts: ModelParts, network: Callable[..., Any] | None) -> Model:
+    """The model of its parts, with the user's own `network` if it had one."""
+    built = build(Experiment(**parts.experiment), network=network)
+    return Model(built, jax.tree.map(jnp.asarray, parts.metas), parts.step, parts.calibration)
+
+
+def _listed(classes: np.ndarray) -> list[JSON]:
     if not all(isinstance(label, str | int | float) for label in classes.tolist()):
         raise FewstepError(f"Labels such as {classes[0]!r} cannot be saved. Fit with numbers or strings.")
     return classes.tolist()
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)  # such as a date that names a task
+def _plain(value: object) -> JSON:
+    """A value as JSON has it; what it has not, such as a date that names a task, as text."""
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,290 +1,265 @@
-"""An experiment: everything that decides what a training does, in one flat place; the command line is made of it."""
+"""An experiment: everything that decides what a training does. Command lines and runs are made of it."""
 
 import dataclasses
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Annotated, Any, Literal
+from functools import lru_cache
+from pathlib import Path
 
-import tyro
-
+from fewstep import rules
 from fewstep._errors import FewstepError
-from fewstep.learners import FITTING, LEARNERS, OF_CLASSES, PROCESSES
-from fewstep.rules import RULES
-from fewstep.tasks import IMAGES, TASKS
-
-Pair = tuple[float, float]
-_METHODS = (
-    f"A rule ({', '.join(RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, "
-    f"an alias (fomaml, reptile), or a learner without inner gradient: {', '.join(LEARNERS)}."
+from fewstep.experiments._groups import FewSteps, Machine, OuterStep, Training
+from fewstep.experiments._heads import FullContext
+from fewstep.experiments._methods import Method, locate, method_of
+from fewstep.files import file_of
+from fewstep.outers import OUTERS
+from fewstep.problems import (
+    HIDDEN,
+    KINDS,
+    Kind,
+    Options,
+    OwnNetwork,
+    Value,
+    Values,
+    fill,
+    from_signature,
+    is_own,
+    kind_of,
 )
-NO_HINT = tyro.conf.arg(help_behavior_hint="")  # the help text says itself what leaving it out means
-_TASKS = (
-    f"One of {', '.join(TASKS)}, {', '.join(IMAGES)}; folder:PATH for a folder or zip with a folder a class; or "
-    "table:PATH for a CSV or Parquet file of many small data sets."
-)
-AUTO = -(1 << 62)  # a size that was not given, and that nobody would give: the tasks say which it is
-_SIZES = {"seeds": 1, "steps": 60_000, "meta_batch": 4, "shots": 10, "queries": 10, "validation_tasks": 100}
-_IMAGE_SIZES = _SIZES | {"steps": 40_000, "meta_batch": 16, "shots": 1, "queries": 5, "validation_tasks": 200}
-_TABLE_SIZES = _SIZES | {"seeds": 3, "steps": 3000, "meta_batch": 8, "shots": 5, "queries": 20, "validation_tasks": 200}
-_OMNIGLOT_SIZES = _IMAGE_SIZES | {"meta_batch": 32, "queries": 1}
+
+VERSION = 2  # of the configuration
 
 
-_checked = ContextVar("checked", default=True)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Experiments are made as they are told: while a command line is read, whose reader would wrap what is refused."""
-    token = _checked.set(False)
-    try:
-        yield
-    finally:
-        _checked.reset(token)
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False, eq=False)
 class Experiment:
-    """What to train, on what, and how. Stored with every run."""
+    """What to train, on what, and how: `Experiment("mtnet", "sinusoid", steps=2000, shots=5)`.
 
-    method: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="METHOD", help=_METHODS)]
-    """A rule, a chain such as mtnet+rates, an alias, or a learner."""
-    tasks: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASKS", help=_TASKS)]
-    """The name of the tasks, or where their images are."""
+    It reads flat, as `experiment.steps`. Inside, its options lie in groups, of which only those are there that apply to
+    the method and the tasks; each has a value. `fewstep train METHOD TASKS --help` lists them, and so does `groups`.
+    Raises `FewstepError` for an option that does not apply.
+    """
 
-    seed: int = 0
-    """Seed of the first weights, the tasks and the masks."""
-    seeds: Annotated[int, NO_HINT] = AUTO
-    """How many seeds to train together: SEED, SEED + 1, ... (default: 1; tables: 3, which answer together)."""
-    steps: Annotated[int, NO_HINT] = AUTO
-    """Outer steps in all (default: 60000; images: 40000; tables: 3000, gaussian and mixed 1500). Raise it to train a
-    finished run further, if its schedule is constant."""
-    meta_batch: Annotated[int, NO_HINT] = AUTO
-    """Tasks in each outer step (default: 4; images: 16; omniglot: 32; tables: 8, gaussian and mixed
-    16; prototypes and their like: 2)."""
+    method: str
+    tasks: str
+    groups: tuple[Options, ...]
+    folder: Path | None = dataclasses.field(repr=False)
 
-    shots: Annotated[int, NO_HINT] = AUTO
-    """Points of a task that are learned from, images a class (default: 10; images: 1; tables: 5)."""
-    least_shots: Annotated[int | None, NO_HINT] = None
-    """Draw in training how many rows of a table are learned from, between this and --shots (default: always as many
-    as --shots)."""
-    queries: Annotated[int, NO_HINT] = AUTO
-    """Points of a task that judge what was learned, images a class (default: 10; images: 5; omniglot: 1;
-    tables: 20)."""
-    hidden: Annotated[tuple[int, ...] | None, NO_HINT] = None
-    """Widths of the perceptron's hidden layers (default: 40 40; tables: 64 64)."""
-    network: Annotated[str | None, NO_HINT] = None
-    """A network of yours instead, FILE.py:FUNCTION, called as function(x, outputs) with some rows of x; it returns what
-    fewstep.network or one of fewstep.interop makes of a model."""
-    loss: Annotated[str | None, NO_HINT] = None
-    """What is minimized: squared_error, absolute_error, huber or cross_entropy, or FILE.py:FUNCTION of yours, called as
-    function(prediction, batch) (default: squared_error; classes: cross_entropy)."""
-    bias_inputs: Annotated[int | None, NO_HINT] = None
-    """Learned numbers that the perceptron gets beside its input, adapted like its weights (default: 0)."""
+    def __init__(self, method: str, tasks: str, *, folder: Path | None = None, **options: Value) -> None:
+        plan = plan_of(method, tasks, options, folder)
+        plan.refuse_others(method, tasks, options)
+        values = {**plan.defaults, **options}
+        groups = tuple(fill(group, values) for group in plan.groups.values())
+        for name, value in {"method": method, "tasks": tasks, "groups": groups, "folder": folder}.items():
+            object.__setattr__(self, name, value)
+        _check_clips(options)
 
-    inner_steps: Annotated[int | None, NO_HINT] = None
-    """Gradient steps on each task in training (default: 1; reptile and tables: 5)."""
-    inner_lr: Annotated[float | None, NO_HINT] = None
-    """Step size on a task, or where learned rates begin (default: 0.01; meta_sgd: drawn from 0.005 to 0.1; tables:
-    0.03; images: 0.4; omniglot: 2). On images it is a step on the mean cross entropy; papers that sum over classes
-    print lr / ways."""
-    inner_optimizer: Annotated[Literal["sgd", "adam"] | None, NO_HINT] = None
-    """Optimizer on a task (default: sgd; reptile: adam without momentum, as in its paper)."""
-    inner_clip: Annotated[float | None, NO_HINT] = None
-    """Clip the gradient on a task to this norm (default: not at all; tables: 5)."""
-    temperature: Annotated[float | None, NO_HINT] = None
-    """Temperature of the masks' relaxation (default: 1)."""
-    draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
-    """How masks come from their probabilities (default: sample)."""
+    def __getattr__(self, name: str) -> Value:
+        if not name.startswith("_"):
+            for group in self.groups:
+                if name in group.__dataclass_fields__:
+                    return getattr(group, name)
+        raise AttributeError(f"{name!r} is not an option of {self.method} on {self.tasks}.")
 
-    outer: Annotated[Literal["unrolled", "first_order", "reptile"] | None, NO_HINT] = None
-    """How the outer gradient is taken (default: unrolled; fomaml and reptile say themselves)."""
-    minibatch: Annotated[int | None, NO_HINT] = None
-    """Points of each inner step of reptile (default: 10)."""
-    outer_optimizer: Annotated[Literal["adam", "sgd"] | None, NO_HINT] = None
-    """Outer optimizer (default: adam; reptile: sgd)."""
-    outer_lr: Annotated[float | None, NO_HINT] = None
-    """Outer step size (default: 0.001; images: 0.002; gaussian and mixed on tables: 0.01; reptile: 1)."""
-    schedule: Annotated[Literal["constant", "linear", "cosine"] | None, NO_HINT] = None
-    """How the outer step size falls to 0 over all steps (default: constant; images and tables: cosine; reptile:
-    linear)."""
-    clip_value: Annotated[float | None, NO_HINT] = None
-    """Clip each entry of the outer gradient to this size."""
-    clip_norm: Annotated[float | None, NO_HINT] = None
-    """Clip the outer gradient to this norm (default: not at all; tables: 10)."""
-    remat: bool = False
-    """Compute inner steps again on the way back: each then costs memory for the adapted weights only."""
-    devices: Annotated[int | None, NO_HINT] = None
-    """Devices to spread tasks over (default: chosen by the size of a task)."""
-    chunk: Annotated[int | None, NO_HINT] = None
-    """Tasks a device takes at once (default: chosen by the size of a task)."""
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and self.settings() == other.settings()
 
-    log_every: int = 100
-    """Steps between rows of metrics.csv; each row is the mean over them."""
-    validate_every: int = 1000
-    """Steps between validations on a fixed set of tasks; the best parameters are kept beside the last."""
-    validation_tasks: Annotated[int, NO_HINT] = AUTO
-    """Tasks in that set (default: 100; images and tables: 200)."""
-    validation_ways: Annotated[int | None, NO_HINT] = None
-    """Classes of a task of images in that set (default: as in training)."""
-    patience: Annotated[int | None, NO_HINT] = None
-    """Stop after this many validations without a better score."""
+    def __hash__(self) -> int:
+        return hash(self.to_json())
 
-    amplitude: Annotated[Pair | None, NO_HINT] = None
-    """Range of a sine wave's amplitude (default: 0.1 5)."""
-    frequency: Annotated[Pair | None, NO_HINT] = None
-    """Range of a sine wave's frequency (default: 0.8 1.2)."""
-    phase: Annotated[Pair | None, NO_HINT] = None
-    """Range of a sine wave's phase (default: 0 pi)."""
-    x_range: Annotated[Pair | None, NO_HINT] = None
-    """Range of x (default: -5 5 for sinusoid, -2 2 for polynomial)."""
-    order: Annotated[int | None, NO_HINT] = None
-    """Order of a polynomial (default: 2)."""
-    coefficient: Annotated[Pair | None, NO_HINT] = None
-    """Range of a polynomial's coefficients (default: -1 1)."""
-    divisor: Annotated[float | None, NO_HINT] = None
-    """What a polynomial's x is divided by (default: 2)."""
-    conditioned: bool = False
-    """Tell the network which curve it is: what was drawn for it stands beside x. With --inner-steps 0, a network that
-    needs not learn the task."""
+    def has(self, name: str) -> bool:
+        """Whether an option applies."""
+        return any(name in group.__dataclass_fields__ for group in self.groups)
 
-    task: Annotated[str | None, NO_HINT] = None
-    """Column of a table that names the task a row belongs to: the child, the station, the shop."""
-    x: Annotated[tuple[str, ...] | None, NO_HINT] = None
-    """Columns of a table to predict from: numbers, ISO dates (as days), or text (as categories)."""
-    y: Annotated[str | None, NO_HINT] = None
-    """Column of a table to predict: numbers, or text for classes."""
-    categories: Annotated[tuple[str, ...] | None, NO_HINT] = None
-    """Columns of --x that are categories though they look like numbers, such as codes and grades (default: none)."""
-    classify: bool = False
-    """Take a target of numbers as classes."""
-    missing: Annotated[Literal["refuse", "mean"] | None, NO_HINT] = None
-    """What to do about empty cells: refuse them (default), or take the mean of the training tasks for a feature, and
-    leave rows without a target out."""
-    outliers: Annotated[Literal["drop", "clip", "keep"] | None, NO_HINT] = None
-    """What to do about values that cannot be measurements, such as 9999 for a missing one: leave their rows out
-    (drop, the default), take the nearest other value (clip), or nothing (keep). The first two are reported."""
+    def value(self, name: str) -> Value:
+        """An option by its name."""
+        return getattr(self, name)
 
-    ways: Annotated[int | None, NO_HINT] = None
-    """Classes of a task of images (default: 5)."""
-    image_size: Annotated[int | None, NO_HINT] = None
-    """Height and width that images are brought to (default: omniglot 28; cifar-fs, fc100, folders 32; others 84)."""
-    color: Annotated[Literal["gray", "rgb"] | None, NO_HINT] = None
-    """Channels of the images of a folder (default: rgb)."""
-    skip_bad: bool = False
-    """Leave out images of a folder that are damaged, and list them, instead of stopping at the first."""
-    rotate: Annotated[Literal["none", "episode", "classes"] | None, NO_HINT] = None
-    """Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each (default:
-    none; omniglot: episode)."""
-    shear: Annotated[float | None, NO_HINT] = None
-    """Shear images: 1 moves the upper edge by half a height (default: not at all)."""
-    zoom: Annotated[float | None, NO_HINT] = None
-    """Scale what is in the images: below 1 it is smaller (default: not at all)."""
-    split: Annotated[str | None, NO_HINT] = None
-    """Which of the named splits into training, validation and test classes (default for omniglot: vinyals)."""
-    split_seed: Annotated[int | None, NO_HINT] = None
-    """Seed of the split of a folder's classes, 64 : 16 : 20 of a hundred, or of a table's tasks, 65 : 15 : 20
-    (default: 0)."""
-    filters: Annotated[int | None, NO_HINT] = None
-    """Filters of each of the convolutions (default: 64)."""
-    blocks: Annotated[int | None, NO_HINT] = None
-    """Blocks of the network, each halving the image (default: 4)."""
-    down: Annotated[Literal["stride", "pool"] | None, NO_HINT] = None
-    """How a block halves the image (default: omniglot stride; others pool)."""
-    head: Annotated[Literal["average", "flatten"] | None, NO_HINT] = None
-    """What the linear layer sees: the mean of the last map, or all of it (default: flatten; omniglot: average)."""
-    norm: Annotated[Literal["transductive", "support", "layer", "group"] | None, NO_HINT] = None
-    """Whose statistics normalize: each batch's own, so the query set's too (transductive, the default, as in the
-    papers); the support set's; or each image's, over all units or in groups."""
-    norm_scale: bool = False
-    """Learn a scale beside the shift of each normalization."""
-    adapt_norm: bool = False
-    """Adapt shift and scale of the normalizations to a task too; else they are meta-learned only."""
-    start: Annotated[Literal["he", "paper"] | None, NO_HINT] = None
-    """First weights: as of He, or as in the MT-net code, which is small (default: paper; tables: he; images: he, with a
-    small last layer)."""
-    full_context: bool = False
-    """Full-context embeddings in matching networks."""
-    classes: Annotated[dict[str, tuple[str, ...]] | None, tyro.conf.Suppress] = None
-    """The classes of a folder, or the tasks of a table, in training, validation and test: drawn when the run is made,
-    and kept with it."""
-    schema: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
-    """The columns of a table as the training tasks have them: kinds, categories, scales."""
-    source: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
-    """The table when the run was made: where it was, its rows, and a digest of them."""
+    def replace(self, **changes: Value) -> "Experiment":
+        """The experiment with some options changed; of another method or other tasks, with their own defaults."""
+        names = self.differing() if {"method", "tasks"} & changes.keys() else self.settings()
+        kept = {name: value for name, value in self.settings().items() if name in ("method", "tasks", *names)}
+        settings = {**kept, **changes}
+        return Experiment(settings.pop("method"), settings.pop("tasks"), folder=self.folder, **settings)
 
-    def __post_init__(self) -> None:
-        for name, size in self._sizes().items():
-            if getattr(self, name) == AUTO:
-                object.__setattr__(self, name, size)
-        if _checked.get():
-            self.check()
+    def at(self, folder: Path) -> "Experiment":
+        """The experiment with the user's own files in a folder."""
+        settings = self.settings()
+        return Experiment(settings.pop("method"), settings.pop("tasks"), folder=folder, **settings)
 
-    def check(self) -> None:
-        """Raises `FewstepError` for a number that is out of its range."""
-        least = {
-            "seed": 0, "seeds": 1, "steps": 0, "meta_batch": 1, "shots": 1, "queries": 1, "inner_steps": 0,
-            "minibatch": 1, "devices": 1, "chunk": 1, "log_every": 1, "validate_every": 1, "validation_tasks": 2,
-            "patience": 1, "order": 0, "bias_inputs": 0, "least_shots": 1,
-            "ways": 2, "validation_ways": 2, "image_size": 1, "split_seed": 0, "filters": 1,
-            "blocks": 1,
-        }  # fmt: skip
-        for name, low in least.items():
-            value = getattr(self, name)
-            if value is not None and value < low:
-                raise FewstepError(f"{option(name)} is {value}. It must be at least {low}.")
-        for name in ("inner_lr", "inner_clip", "outer_lr", "temperature", "clip_value", "clip_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise FewstepError(f"{option(name)} is {value}. It must be finite and not negative, such as 0.01.")
-        if self.hidden and min(self.hidden) < 1:
-            raise FewstepError(f"`hidden` is {self.hidden}. A layer needs at least 1 unit.")
+    def settings(self) -> dict[str, Value]:
+        """All options by name, with the method and the tasks."""
+        values = {"method": self.method, "tasks": self.tasks}
+        for group in self.groups:
+            values |= {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+        return values
+
+    def differing(self) -> dict[str, Value]:
+        """The options other than their defaults; nothing of where data are."""
+        plain = Experiment(self.method, self.tasks, folder=self.folder)
+        hidden = {field.name for group in self.groups for field in dataclasses.fields(group) if field.metadata[HIDDEN]}
+        names = self.settings().keys() - hidden - {"method", "tasks"}
+        return {
+            name: _file_name(value)
+            for name, value in self.settings().items()
+            if name in names and not (plain.has(name) and plain.value(name) == value)
+        }
 
     @property
-    def has_images(self) -> bool:
-        """Whether its tasks are images."""
-        return self.tasks in IMAGES or self.tasks.startswith("folder:")
+    def seed_list(self) -> list[int]:
+        """The seeds that are trained together."""
+        return list(range(self.seed, self.seed + self.seeds))
 
     @property
-    def has_table(self) -> bool:
-        """Whether its tasks are those of a table."""
-        return self.tasks.startswith("table:")
+    def public_method(self) -> str:
+        """The method without the paths of a user's own files."""
+        return "+".join(_file_name(part) for part in self.method.split("+"))
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        """The widths of the perceptron's hidden layers."""
-        return self.hidden or ((64, 64) if self.has_table else (40, 40))
+    def public_tasks(self) -> str:
+        """The tasks without the path of a folder, table or file, which is nobody's business."""
+        kind, colon, path = self.tasks.partition(":")
+        return _file_name(self.tasks) if is_own(self.tasks) else f"{kind}:{Path(path).name}" if colon else kind
 
-    def _sizes(self) -> dict[str, int]:
-        sizes = _OMNIGLOT_SIZES if self.tasks == "omniglot" else _IMAGE_SIZES if self.has_images else _SIZES
-        sizes = _TABLE_SIZES if self.has_table else sizes
-        if self.has_table and self.method in PROCESSES:
-            sizes = sizes | {"steps": FITTING.steps, "meta_batch": FITTING.meta_batch}
-        return sizes | ({"meta_batch": 2} if self.method in OF_CLASSES else {})
+    def located(self, text: str) -> str:
+        """A name, with the path of its file if it is a user's own: with a run, its files lie in the run's folder."""
+        return locate(text, self.folder)
+
+    @property
+    def own_files(self) -> list[Path]:
+        """The user's own Python files that it names."""
+        options = {name: value for name, value in self.settings().items() if name != "method"}
+        texts = [*self.method.split("+"), *(value for value in options.values() if isinstance(value, str))]
+        paths = [file_of(self.located(text)) for text in texts if is_own(text)]
+        return list(dict.fromkeys(path for path in paths if path is not None))
+
+    def group(self, kind: type) -> Value:
+        """The group of a type that it has."""
+        return next(group for group in self.groups if isinstance(group, kind))
 
     def to_json(self) -> str:
         """The experiment as indented JSON."""
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+        return json.dumps(self.settings(), indent=2) + "\n"
 
     @staticmethod
-    def from_json(text: str) -> "Experiment":
+    def from_json(text: str, folder: Path | None = None) -> "Experiment":
         """The experiment that `to_json` wrote."""
-        values: dict[str, Any] = json.loads(text)
-        known = {field.name for field in dataclasses.fields(Experiment)}
-        if extra := sorted(set(values) - known):
-            raise FewstepError(f"The configuration has {', '.join(extra)}, which this version does not know.")
-        lists: dict[str, Any] = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        if classes := values.get("classes"):
-            lists["classes"] = {split: tuple(names) for split, names in classes.items()}
-        return Experiment(**(values | lists))
+        return Experiment(**json.loads(text), folder=folder)
 
 
-def option(name: str) -> str:
-    """A field's name as messages have it: as Python spells it. The command line prints such names as its flags."""
-    return f"`{name}`"
+@dataclasses.dataclass(frozen=True)
+class OptionPlan:
+    """The groups of options that apply to a method on some tasks, by title, and defaults other than theirs."""
+
+    kind: Kind
+    method: Method
+    groups: dict[str, type]
+    defaults: dict[str, Value]
+
+    def fields(self) -> Iterator[tuple[str, "dataclasses.Field[Value]"]]:
+        """Every option with the title of its group."""
+        for title, group in self.groups.items():
+            for field in dataclasses.fields(group):
+                yield title, field
+
+    def refuse_others(self, method: str, tasks: str, options: Values) -> None:
+        """Raises for an option that does not apply."""
+        names = {field.name for _, field in self.fields()}
+        for name in options.keys() - names:
+            raise FewstepError(f"`{name}` does not apply{_reason(self, name, method, tasks, options)}. Leave it out.")
+
+
+def plan_of(method: str, tasks: str, options: Values, folder: Path | None = None) -> OptionPlan:
+    """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
+    tasks = locate(tasks, folder)
+    kind, way = kind_of(tasks), method_of(method, folder)
+    usual = str(kind.network(tasks)().network)
+    outer = way.outer or options.get("outer", "unrolled")
+    return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
+
+
+def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Values) -> OptionPlan:
+    groups: dict[str, type] = {kind.name: kind.options(tasks)}
+    if way.network or kind.features:
+        network = OwnNetwork if own else kind.network(tasks)
+        groups["network"] = network if way.loss else _without(network, "loss")
+    for group in way.groups:
+        title = {"InnerSteps": "inner_steps", "FewSteps": "inner_steps"}.get(group.__name__, group.__name__.lower())
+        groups[title] = group
+    groups["outer_step"] = OuterStep
+    if way.steps and (more := _outer_options(outer)) is not None:
+        groups[outer] = more
+    groups |= {"training": Training, "machine": Machine}
+    groups = _distinct(groups)
+    defaults = {**way.weak_defaults, **kind.defaults(tasks, way.name, given), **way.defaults(given)}
+    if "clip_value" in given:
+        defaults.pop("clip_norm", None)
+    if way.outer:
+        defaults["outer"] = way.outer
+    names = {field.name for group in groups.values() for field in dataclasses.fields(group)}
+    defaults = {name: value for name, value in defaults.items() if name in names}
+    return OptionPlan(kind, way, groups, defaults)
+
+
+def _distinct(groups: dict[str, type]) -> dict[str, type]:
+    """The groups without those that are empty, and without an option that one before them has already."""
+    taken: set[str] = set()
+    distinct: dict[str, type] = {}
+    for title, group in groups.items():
+        for name in [field.name for field in dataclasses.fields(group) if field.name in taken]:
+            group = _without(group, name)
+        if names := {field.name for field in dataclasses.fields(group)}:
+            distinct[title], taken = group, taken | names
+    return distinct
+
+
+def option_names() -> set[str]:
+    """The names of all options that some experiment of ours has."""
+    return {field.name for field in dataclasses.fields(every_option())}
+
+
+@lru_cache
+def every_option() -> type:
+    """One group of all options that some experiment of ours has."""
+    plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
+             for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
+    others = [group for kind in KINDS for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
+    groups = [*(group for plan in plans for group in plan.groups.values()), *others, FewSteps, FullContext]
+    fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+    return dataclasses.make_dataclass("Options", [(name, field.type, field) for name, field in fields.items()])
+
+
+def _outer_options(outer: str) -> type | None:
+    if outer not in OUTERS:
+        return None
+    group = from_signature("Outer", OUTERS[outer], skip=("steps",))  # as many as the inner steps
+    return group if dataclasses.fields(group) else None
+
+
+@lru_cache
+def _without(group: type, name: str) -> type:
+    fields = [(field.name, field.type, field) for field in dataclasses.fields(group) if field.name != name]
+    return dataclasses.make_dataclass(group.__name__, fields, frozen=True)
+
+
+def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Values) -> str:
+    """Why an option does not apply, in words."""
+    if is_own(str(options.get("network", ""))) and name in {
+        field.name for field in dataclasses.fields(plan.kind.network(tasks))
+    }:
+        return ": `network` brings its own network"
+    return f" to {method} on {tasks.partition(':')[0]}"
+
+
+def _file_name(value: Value) -> Value:
+    """A FILE.py:NAME without its folder; anything else as it is."""
+    return Path(value).name if isinstance(value, str) and is_own(value) else value
+
+
+def _check_clips(options: Values) -> None:
+    if options.get("clip_value") and options.get("clip_norm"):
+        raise FewstepError("`clip_value` and `clip_norm` are both given. Keep one.")
 
 
 def flag(name: str) -> str:
-    """A field's name as the command line spells it."""
+    """An option's name as the command line spells it."""
     return "--" + name.replace("_", "-")

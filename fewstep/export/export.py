@@ -1,142 +1,116 @@
 """A trained run out again: compiled functions or parameters in a folder that needs fewstep no more, with a card."""
 
+import importlib.metadata
 import json
 import struct
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
-from fewstep._network import flatten
-from fewstep.experiments.learners import trained_ways
-from fewstep.experiments.public import file_name, public_tasks
 from fewstep.export.card import card
-from fewstep.files import write_json, write_text, writing
-from fewstep.runs.model import Model
-from fewstep.runs.run import version
-from fewstep.runs.table_model import ensemble_of
+from fewstep.files import JSON, new_file, write_json, write_text, writing
+from fewstep.models import Model, answer, arrays_of, learn
+from fewstep.problems import ScoreRow
 
 Format = Literal["stablehlo", "npz", "safetensors"]
 PLATFORMS = ("cpu", "cuda", "tpu")
 _SUPPORT, _QUERY = 64, 64
 
 
-def export_run(
-    model: Model, folder: Path, form: Format, scores: list[dict[str, Any]], *, support: int = _SUPPORT
+def export_model(
+    model: Model, folder: Path, form: Format, scores: list[ScoreRow], *, support: int = _SUPPORT
 ) -> list[Path]:
-    """Writes a run's model into a folder: `adapt_and_predict` and `predict` as StableHLO, or its arrays; beside them a
+    """Writes a model into a folder: `adapt_and_predict` and `predict` as StableHLO, or its arrays; beside them a
     description for programs, a card for people, and for StableHLO a loader that needs jax and flatbuffers only.
 
-    **Arguments:** `scores` of `evaluate_run` or `evaluate_table` stand in the card; `support` is the most rows that the
-    compiled function can learn from.
+    **Arguments:** `scores` stand in the card; `support` is the largest number of rows that the compiled function can
+    learn from.
     """
     if folder.is_file():
-        raise FewstepError(f"{folder} is a file. Choose another --out.")
-    about = _about(model, form, support)
+        raise FewstepError(f"{folder} is a file. Choose another folder with `out`.")
+    about = _describe(model, form, support)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    made = _functions(model, folder, about) if form == "stablehlo" else [_arrays(model, folder, form)]
+    paths = _functions(model, folder, about) if form == "stablehlo" else [_arrays(model, folder, form)]
     write_json(folder / "description.json", about)
-    write_text(folder / "README.md", card(model, scores, about, [path.name for path in made]))
-    return [*made, folder / "description.json", folder / "README.md"]
+    write_text(folder / "README.md", card(model, scores, about, [path.name for path in paths]))
+    return [*paths, folder / "description.json", folder / "README.md"]
 
 
-def _about(model: Model, form: Format, support: int) -> dict[str, Any]:
-    experiment, problem = model.run.experiment, model.built.problem
-    ways = trained_ways(experiment)
-    x = problem.image or (problem.widths[0],)
-    classes = problem.metric == "accuracy"
+def _describe(model: Model, form: Format, support: int) -> dict[str, JSON]:
+    experiment, problem = model.experiment, model.problem
+    calibration = None if model.calibration is None else model.calibration.to_dict()
     return {
-        "format": form, "fewstep": version(), "jax": jax.__version__, "method": experiment.method,
-        "tasks": public_tasks(experiment.tasks), "inner_steps": model.inner_steps, "seeds": len(model.whole),
-        "x": list(x), "outputs": ways or problem.widths[1], "classes": classes,
-        "support_rows": max(support, experiment.shots * (ways or 1)), "query_rows": _QUERY,
-        "schema": None if problem.schema is None else problem.schema.to_dict(),
-        "network": file_name(experiment.network), "hidden": experiment.hidden, "filters": experiment.filters,
-        "loss": file_name(experiment.loss),
-        "arrays": {path: list(leaf.shape) for path, leaf in flatten(model.metas[0]).items()},
+        "format": form, "fewstep": importlib.metadata.version("fewstep"), "jax": jax.__version__,
+        "method": experiment.public_method, "tasks": experiment.public_tasks, "inner_steps": model.steps,
+        "seeds": len(model.finite), "x": list(problem.x), "outputs": problem.outputs, "classes": problem.classes,
+        "support_rows": max(support, experiment.shots * (problem.ways or 1)), "query_rows": _QUERY,
+        "schema": model.kind.describe(problem).get("schema"), "calibration": calibration,
+        "settings": experiment.differing(),
+        "arrays": {path: list(array.shape) for path, array in arrays_of(model.meta()).items()},
     }  # fmt: skip
 
 
-def _functions(model: Model, folder: Path, about: dict[str, Any]) -> list[Path]:
+def _functions(model: Model, folder: Path, about: dict[str, JSON]) -> list[Path]:
+    """Mean and spread of the members, before and after adapting, as compiled functions."""
     try:
         import flatbuffers  # noqa: F401
         from jax import export
     except ImportError:
-        raise FewstepError("StableHLO needs flatbuffers: pip install 'fewstep[export]'. Or use --format npz.") from None
-    norms = model.built.problem.norms
-    learner = model.built.make(trained_ways(model.run.experiment), "support" if "support" in norms else None)
-    metas, steps, classes = list(model.whole.values()) or model.metas, model.inner_steps, about["classes"]
+        fix = "pip install 'fewstep[export]'. Or use `format='npz'`."
+        raise FewstepError(f"StableHLO needs flatbuffers: {fix}") from None
+    metas = jax.tree.map(np.asarray, model.stacked)  # as constants of the programs
+    y_shape = () if about["classes"] else (about["outputs"],)
+    y_type = jnp.int32 if about["classes"] else jnp.float32
 
-    keys, at = _keys(model), _temperature(model)
+    def reply(support: Batch, x: Array, steps: int) -> tuple[Array, Array]:
+        adapted, _ = learn(model, jax.random.key(0), support, metas=metas, steps=steps)
+        members = answer(model, adapted, x, metas=metas)
+        return members.mean, members.spread
 
-    def answer(support: Batch, x: jax.Array, steps: int) -> jax.Array:
-        each = [learner.predict(m, learner.adapt(m, key, support, steps), x) for m in metas for key in keys]
-        return jnp.stack([jax.nn.softmax(y) if classes else y for y in each]).mean(0)
+    def adapt_and_predict(x: Array, y: Array, weight: Array, query: Array) -> tuple[Array, Array]:
+        return reply(Batch(x, y, weight), query, model.steps)
 
-    def adapt_and_predict(x: Any, y: Any, weight: Any, asked: Any) -> jax.Array:
-        made = answer(Batch(x, y, weight), asked, steps)
-        return made if at is None else jax.nn.softmax(jnp.log(made) / at(weight.sum()))
-
-    def predict(asked: Any) -> jax.Array:
-        y = jnp.zeros(1, jnp.int32) if classes else jnp.zeros((1, about["outputs"]))
-        return answer(Batch(jnp.zeros((1, *about["x"])), y, jnp.zeros(1)), asked, 0)
+    def predict(query: Array) -> tuple[Array, Array]:
+        nothing = Batch(jnp.zeros((1, *about["x"])), jnp.zeros((1, *y_shape), y_type), jnp.zeros(1))
+        return reply(nothing, query, 0)
 
     shape = lambda rows, *rest, kind=jnp.float32: jax.ShapeDtypeStruct((rows, *rest), kind)
-    rows, asked = about["support_rows"], shape(about["query_rows"], *about["x"])
-    y = shape(rows, kind=jnp.int32) if classes else shape(rows, about["outputs"])
-    functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "adapt_and_predict": (adapt_and_predict, (shape(rows, *about["x"]), y, shape(rows), asked)),
-        "predict": (predict, (asked,)),
-    }
-    made = []
+    rows, query = about["support_rows"], shape(about["query_rows"], *about["x"])
+    functions: dict[str, tuple[Callable[..., tuple[Array, Array]], tuple[jax.ShapeDtypeStruct, ...]]] = {
+        "adapt_and_predict": (
+            adapt_and_predict, (shape(rows, *about["x"]), shape(rows, *y_shape, kind=y_type), shape(rows), query)
+        ),
+        "predict": (predict, (query,)),
+    }  # fmt: skip
+    paths = []
     for name, (function, shapes) in functions.items():
         path = folder / f"{name}.stablehlo"
         _write(path, bytes(export.export(jax.jit(function), platforms=PLATFORMS)(*shapes).serialize()))
-        made.append(path)
-    loader = folder / "load.py"
-    write_text(loader, (files("fewstep") / "export" / "_loader.py").read_text())
-    return [*made, loader]
-
-
-def _keys(model: Model) -> list[Any]:
-    """The keys of the masks, as `adapt` draws them: several samples for a table."""
-    key = jax.random.key(0)
-    if model.built.problem.schema is None:
-        return [key]
-    return [jax.random.fold_in(key, number) for number in range(ensemble_of(model).samples)]
-
-
-def _temperature(model: Model) -> Callable[[jax.Array], jax.Array] | None:
-    """The temperature of a table's probabilities after learning from so many rows, as the run is calibrated."""
-    known = None if model.built.problem.schema is None else ensemble_of(model).calibration
-    if known is None or not known.temperatures:
-        return None
-    shots = sorted(known.temperatures)
-    values = jnp.asarray([known.temperatures[number] for number in shots])
-    return lambda count: values[jnp.maximum(jnp.searchsorted(jnp.asarray(shots, float), count, side="right") - 1, 0)]
+        paths.append(path)
+    write_text(folder / "load.py", (files("fewstep") / "export" / "_loader.py").read_text())
+    return [*paths, folder / "load.py"]
 
 
 def _arrays(model: Model, folder: Path, form: Format) -> Path:
     """The meta-parameters of every seed, by path."""
-    named = {
-        f"seed_{seed}/{path}": np.asarray(leaf)
-        for seed, meta in model.whole.items() for path, leaf in flatten(meta).items()
-    }  # fmt: skip
-    path = folder / ("parameters.npz" if form == "npz" else "parameters.safetensors")
+    arrays = {
+        f"seed_{seed}/{path}": array for seed, meta in model.finite.items() for path, array in arrays_of(meta).items()
+    }
+    path = folder / f"parameters.{form}"
     if form == "npz":
-        new = path.with_name(path.name + ".new")
-        with writing(path), new.open("wb") as file:
-            np.savez(file, **named)  # type: ignore[arg-type]
-        new.replace(path)
+        with new_file(path) as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
     else:
-        _write(path, safetensors(named))
+        _write(path, safetensors(arrays))
     return path
 
 
@@ -157,7 +131,5 @@ def safetensors(named: dict[str, np.ndarray]) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with writing(path):
-        new = path.with_name(path.name + ".new")
-        new.write_bytes(content)
-        new.replace(path)
+    with new_file(path) as file:
+        file.write(content)

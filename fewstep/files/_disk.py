@@ -36,12 +36,6 @@ def empty(folder: Path) -> None:
                 entry.unlink()
 
 
-def saved_file(path: Path) -> Path:
-    """The file of a saved model, with the ending that saving adds if the path has none."""
-    ended = path.with_name(path.name + ".npz")
-    return ended if ended.is_file() and not path.is_file() else path
-
-
 @contextlib.contextmanager
 def locked(folder: Path, busy: str) -> Iterator[None]:
     """Holds a folder for one process, which the system lets go of however it ends; another is told it is `busy`."""

@@ -2,32 +2,67 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 from fewstep._errors import FewstepError, unknown
 
+_HINT = "Write it, or give another name."
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
-def function_of(kind: str, text: str, signature: str, known: Iterable[str] = ()) -> Callable[..., Any]:
-    """The function that `path/to/file.py:function` names. `known` are the names that would have been taken too."""
+
+def function_of(kind: str, text: str, signature: str, known: Mapping[str, object] = MappingProxyType({})) -> Callable:
+    """The function of a name: see `find_object`."""
+    path, _, name = text.rpartition(":")
+    function = find_object(kind, text, known, f"Write one: def {name}{signature}: ...")
+    if not callable(function):
+        kind = type(function).__name__
+        raise FewstepError(f"{name} in {path} is a {kind}. Write a function: def {name}{signature}: ...")
+    return function
+
+
+def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxyType({}), hint: str = _HINT) -> Any:
+    """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME.
+
+    The group of the entry points is `fewstep.` and the kind in the plural: `fewstep.rules`, `fewstep.losses`.
+    """
+    if text in known:
+        return known[text]
+    entries = {entry.name: entry for entry in entry_points(group=f"fewstep.{kind.removesuffix('s')}s")}
+    return entries[text].load() if text in entries else object_of(kind, text, (*known, *entries), hint)
+
+
+def object_of(kind: str, text: str, known: Iterable[str] = (), hint: str = _HINT) -> Any:
+    """What `path/to/file.py:name` names, function or value; `hint` says what to do if the file has no such name."""
     path, _, name = text.rpartition(":")
     if not path.endswith(".py") or not name.isidentifier():
         raise unknown(kind, text, (*known, "your.py:function"))
     if not Path(path).is_file():
-        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a function.")
+        raise FewstepError(f"There is no file {path}. Give the path of a Python file, then a colon and a name in it.")
     file = Path(path).resolve()
-    found = getattr(_module(file, file.stat().st_mtime_ns), name, None)
-    if not callable(found):
-        raise FewstepError(f"{path} has no function {name}. Write one: def {name}{signature}: ...")
-    return found
+    module = _module(file, file.stat().st_mtime_ns)
+    if not hasattr(module, name):
+        raise FewstepError(f"{path} has no {name}. {hint}")
+    return getattr(module, name)
 
 
-def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """What a user's function gives; an error in it is told in one line."""
+def file_of(text: str) -> Path | None:
+    """The file of FILE.py:NAME; nothing for another name."""
+    path, _, name = text.rpartition(":")
+    return Path(path) if path.endswith(".py") and name.isidentifier() else None
+
+
+def called(
+    what: str, function: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
+    """What a user's function gives; an error in it is reported in one line."""
     try:
-        return function(*args)
+        return function(*args, **options)
     except FewstepError:
         raise
     except Exception as error:
@@ -36,7 +71,7 @@ def called(what: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 @cache
-def _module(path: Path, changed: int) -> Any:
+def _module(path: Path, changed: int) -> ModuleType:
     """The module of a file, run once as long as the file is the same: run again, its classes would be others."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

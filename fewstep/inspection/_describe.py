@@ -27,12 +27,12 @@ def layer_lines(network: Network) -> list[str]:
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(3)]
     line = lambda row: "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
-    left = [f"left alone by the inner loop: {', '.join(network.frozen)}"] if network.frozen else []
-    return [*map(line, [header, *rows]), *left]
+    note = [f"not adapted by the inner loop: {', '.join(network.frozen)}"] if network.frozen else []
+    return [*map(line, [header, *rows]), *note]
 
 
 def _what(layer: Layer, frozen: tuple[str, ...]) -> str:
-    return "T only: left alone by the inner loop" if all(leaf.path in frozen for leaf in layer.leaves) else "yes"
+    return "T only: not adapted by the inner loop" if all(leaf.path in frozen for leaf in layer.leaves) else "yes"
 
 
 def _axes(leaf: Leaf) -> str:

@@ -67,10 +67,10 @@ def _layer(layer: Layer, meta: Meta, shapes: dict[str, tuple[int, ...]]) -> Laye
     units = _units(layer, meta)
     every = _probabilities(layer, meta)
     values = None if matrix is None else np.linalg.svd(np.asarray(matrix, np.float64), compute_uv=False)
-    chosen = np.ones(layer.width) if units is None else (units >= 0.5).astype(float)
+    mask = np.ones(layer.width) if units is None else (units >= 0.5).astype(float)
     columns = None if matrix is None else np.asarray(matrix, np.float64).T
-    made = (np.eye(layer.width) if columns is None else columns) @ np.diag(chosen)
-    metric = made @ made.T
+    root = (np.eye(layer.width) if columns is None else columns) @ np.diag(mask)
+    metric = root @ root.T
     return LayerReport(
         layer.path,
         layer.width,
@@ -86,10 +86,10 @@ def _layer(layer: Layer, meta: Meta, shapes: dict[str, tuple[int, ...]]) -> Laye
 
 
 def _probabilities(layer: Layer, meta: Meta) -> np.ndarray | None:
-    """The probabilities of a layer's masks: one a unit, or one a weight for the full variants."""
+    """The probabilities of a layer's masks: one per unit, or one per weight for the full variants."""
     logits = [meta.get("mask", {}).get(layer.path), *(meta.get("full_mask", {}).get(x.path) for x in layer.leaves)]
-    found = [np.ravel(jax.nn.sigmoid(logit)) for logit in logits if logit is not None]
-    return np.concatenate(found).astype(np.float64) if found else None
+    probabilities = [np.ravel(jax.nn.sigmoid(logit)) for logit in logits if logit is not None]
+    return np.concatenate(probabilities).astype(np.float64) if probabilities else None
 
 
 def _units(layer: Layer, meta: Meta) -> np.ndarray | None:

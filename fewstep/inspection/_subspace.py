@@ -9,8 +9,8 @@ from fewstep._errors import FewstepError
 CERTAIN = 1e4  # a logit whose sigmoid is 1, and whose negative's is 0, to the last bit
 
 
-class Cell(NamedTuple):
-    """One linear layer of an MT-net, rows as vectors: `y = (x kernel + bias) metric`, with one mask logit a unit."""
+class MTNetLayer(NamedTuple):
+    """One linear layer of an MT-net, rows as vectors: `y = (x kernel + bias) metric`, with one mask logit per unit."""
 
     kernel: np.ndarray
     bias: np.ndarray
@@ -18,8 +18,10 @@ class Cell(NamedTuple):
     logits: np.ndarray
 
 
-def subspace_cell(kernel: np.ndarray, bias: np.ndarray, subspace: np.ndarray, gram: np.ndarray | None = None) -> Cell:
-    r"""The cell that computes `x kernel + bias`, but whose task steps stay in a subspace and are steepest in a metric.
+def subspace_cell(
+    kernel: np.ndarray, bias: np.ndarray, subspace: np.ndarray, gram: np.ndarray | None = None
+) -> MTNetLayer:
+    r"""The layer that computes `x kernel + bias`, but whose task steps stay in a subspace and are steepest in a metric.
 
     With V the rows of `subspace`, completed to a basis, and `gram = H' H` the metric in their coordinates: T has the
     rows `H'^-1 V` and then the completion, the logits are large for the first and very negative for the rest. A step
@@ -29,15 +31,15 @@ def subspace_cell(kernel: np.ndarray, bias: np.ndarray, subspace: np.ndarray, gr
     **Arguments:** `kernel` (inputs x n) and `bias` (n) of the layer; `subspace` (d x n), d independent rows that span
     it; `gram` (d x d), symmetric and positive definite, the metric's matrix in these rows; the identity by default.
 
-    **Returns:** a `Cell`. Raises `FewstepError` when rows depend on each other or `gram` is not positive definite.
+    **Returns:** an `MTNetLayer`. Raises `FewstepError` when rows are dependent or `gram` is not positive definite.
 
-    **Reference:** Lee & Choi, ICML 2018, appendix B, with its factor -lr and indices put right.
+    **Reference:** Lee & Choi, ICML 2018, appendix B, with its factor -lr and indices corrected.
     """
     kernel, bias, rows = (np.asarray(a, np.float64) for a in (kernel, bias, subspace))
     size, width = rows.shape
     if np.linalg.matrix_rank(rows) < size:
         raise FewstepError(
-            f"The {size} rows of the subspace depend on each other. Leave out those that others make up."
+            f"The {size} rows of the subspace depend on each other. Leave out those that the others span."
         )
     gram = np.eye(size) if gram is None else np.asarray(gram, np.float64)
     if gram.shape != (size, size) or not np.allclose(gram, gram.T) or np.linalg.eigvalsh(gram).min() <= 0:
@@ -48,4 +50,4 @@ def subspace_cell(kernel: np.ndarray, bias: np.ndarray, subspace: np.ndarray, gr
     metric = np.concatenate([np.linalg.solve(root.T, rows), completion])
     inverse = np.linalg.inv(metric)
     logits = np.where(np.arange(width) < size, CERTAIN, -CERTAIN)
-    return Cell(kernel @ inverse, bias @ inverse, metric, logits)
+    return MTNetLayer(kernel @ inverse, bias @ inverse, metric, logits)

@@ -1,7 +1,6 @@
 """A pair of plain functions as a `Network`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jaxtyping import Array, Key, PyTree
@@ -13,8 +12,8 @@ from fewstep.interop._trace import find_layers
 
 def network(
     init: Callable[[Key[Array, ""]], PyTree],
-    apply: Callable[[PyTree, Any], Any],
-    x: Any,
+    apply: Callable[[PyTree, PyTree], PyTree],
+    x: PyTree,
     *,
     frozen: tuple[str, ...] = (),
 ) -> Network:
@@ -33,12 +32,21 @@ def network(
     """
     shapes = jax.eval_shape(init, jax.random.key(0))
     paths = tuple(flatten(shapes))
-    held = tuple(p for p in paths if any(p == f or p.startswith(f + "/") for f in frozen))
+    frozen_paths = tuple(p for p in paths if any(p == f or p.startswith(f + "/") for f in frozen))
     for name in frozen:
         if not any(p == name or p.startswith(name + "/") for p in paths):
             raise FewstepError(f"frozen names {name!r}, which the parameters lack. They are {', '.join(paths)}.")
 
-    def applied(params: PyTree, state: PyTree, x: Any, weight: Array) -> tuple[Any, PyTree]:
+    def apply_with_state(params: PyTree, state: PyTree, x: PyTree, weight: Array) -> tuple[PyTree, PyTree]:
         return apply(params, x), state
 
-    return Network(init, applied, find_layers(apply, shapes, x), held)
+    return Network(init, apply_with_state, find_layers(apply, shapes, x), frozen_paths)
+
+
+def refuse_state(kinds: set[str]) -> None:
+    """Raises `FewstepError` for a module that keeps more than parameters: its variables of these other kinds."""
+    if kinds:
+        raise FewstepError(
+            f"The module keeps {', '.join(sorted(kinds))} besides its parameters, which the inner loop would not "
+            "update. Use a normalization without running statistics, such as GroupNorm or LayerNorm."
+        )

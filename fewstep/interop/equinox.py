@@ -1,18 +1,17 @@
 """An Equinox model as a `Network`."""
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._network import Network
 from fewstep.interop._function import network as from_functions
 
 
 def network(
-    make: Callable[[Key[Array, ""]], Any], x: Any, *, batched: bool = True, frozen: tuple[str, ...] = ()
+    make: Callable[[Key[Array, ""]], PyTree], x: PyTree, *, batched: bool = True, frozen: tuple[str, ...] = ()
 ) -> Network:
     """Makes a `Network` of an Equinox model.
 
@@ -25,7 +24,7 @@ def network(
     """
     _, static = eqx.partition(make(jax.random.key(0)), eqx.is_inexact_array)
 
-    def apply(params: Any, x: Any) -> Any:
+    def apply(params: PyTree, x: PyTree) -> PyTree:
         model = eqx.combine(params, static)
         return (jax.vmap(model) if batched else model)(x)
 

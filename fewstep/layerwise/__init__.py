@@ -9,5 +9,6 @@ except ImportError as error:
     raise ImportError("fewstep.layerwise needs scikit-learn: pip install 'fewstep[layerwise]'") from error
 
 from fewstep.layerwise._load import load as load
+from fewstep.layerwise._stack import project as project
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier as KernelEmbeddingClassifier
 from fewstep.layerwise.spectral import SpectralLayerClassifier as SpectralLayerClassifier

@@ -1,7 +1,6 @@
-"""What an estimator is given, checked: one clear line for each mistake."""
+"""Checks of the arrays for an estimator: one clear line for each mistake."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,33 +10,35 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from fewstep._errors import FewstepError
 
 
-def table(estimator: BaseEstimator, X: Any, dtype: str, *, reset: bool) -> np.ndarray:
+def check_table(estimator: BaseEstimator, X: object, dtype: str, *, reset: bool) -> np.ndarray:
     """X as a table of finite numbers with the columns that the estimator knows."""
-    X = validate_data(estimator, X, dtype=dtype, reset=reset, ensure_all_finite=False)
-    bad = ~np.isfinite(X)
+    table: np.ndarray = validate_data(estimator, X, dtype=dtype, reset=reset, ensure_all_finite=False)
+    bad = ~np.isfinite(table)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         names = getattr(estimator, "feature_names_in_", None)
         where = f"column {names[column]!r}" if names is not None else f"column {column}"
-        what = "NaN" if np.isnan(X[row, column]) else "inf"
+        what = "NaN" if np.isnan(table[row, column]) else "inf"
         raise FewstepError(
-            f"X contains {what}: {bad.any(1).sum()} of {len(X)} rows, the first is row {row} at {where}. Fill these in "
-            "or leave the rows out, for example with sklearn.impute.SimpleImputer()."
+            f"X contains {what}: {bad.any(1).sum()} of {len(table)} rows, the first is row {row} at {where}. Fill "
+            "these in or leave the rows out, for example with sklearn.impute.SimpleImputer()."
         )
-    return X
+    return table
 
 
-def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def check_targets(y: object, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes, and for every row the number of its class."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: a classifier learns from labels.")
-    y = column_or_1d(y, warn=True)
+    labels = column_or_1d(y, warn=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes")  # ours says more
-        check_classification_targets(y)
-    if len(y) != rows:
-        raise FewstepError(f"X has {rows} rows and y has {len(y)}: inconsistent numbers; each row needs one label.")
-    classes, codes = np.unique(y, return_inverse=True)
+        check_classification_targets(labels)
+    if len(labels) != rows:
+        raise FewstepError(
+            f"X has {rows} rows and y has {len(labels)}: inconsistent numbers; each row needs one label."
+        )
+    classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) > max(20, rows / 2):
         warnings.warn(
             f"y has {len(classes)} classes in {rows} rows, such as {classes[0]!r}: is it a number to predict, not a "
@@ -51,7 +52,7 @@ def targets(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
 def standardize(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each column; a constant column has deviation 1, and so becomes zeros.
 
-    A deviation is held against the column's own size, so that its unit does not matter: below it is rounding.
+    A deviation is compared with the column's own size, so that its unit does not matter: below it is rounding.
     """
     mean, scale = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
     constant = (np.ptp(X, 0) == 0) | (scale <= 1e-12 * np.abs(X).max(0))

@@ -14,10 +14,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fewstep._kernels._hsic import Labels, best_bandwidth
-from fewstep._kernels._kernel import Held, Rows, Waves, gaussian, map_blocks, over_blocks, random_features
-from fewstep._kernels._measure import Alignment, alignment, center
-from fewstep.layerwise._rows import Cut
+from fewstep._kernels import (
+    Alignment,
+    AnyArray,
+    Labels,
+    Rows,
+    Waves,
+    alignment,
+    best_bandwidth,
+    center,
+    gaussian,
+    map_blocks,
+    over_blocks,
+    random_features,
+)
+from fewstep.layerwise._rows import Blocks
 
 FLOOR = 0.01  # of the bandwidth that a layer is judged with
 
@@ -26,18 +37,18 @@ class Embedding(NamedTuple):
     """A layer: rows of the layer below, or random features, and the share of each in each column."""
 
     rows: Rows | None
-    shares: Float[Held, "rows columns"]
+    shares: Float[AnyArray, "rows columns"]
     waves: Waves | None
-    sigma: Float[Held, ""]
+    sigma: Float[AnyArray, ""]
 
 
 class Search(NamedTuple):
     """The state of the search for a bandwidth."""
 
     place: Int[Array, ""]
-    raised: Bool[Array, ""]
-    made: Rows
-    judged: Float[Array, ""]
+    improved: Bool[Array, ""]
+    features: Rows
+    bandwidth: Float[Array, ""]
     alignment: Alignment
 
 
@@ -64,29 +75,29 @@ def embed(x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigma: Ar
 
 
 def search(
-    x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Float[Array, " tries"], least: Array,
-    looks: tuple[Array, Array], parts: Cut,
+    x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Float[Array, " tries"], min_hsic: Array,
+    samples: tuple[Array, Array], blocks: Blocks,
 ) -> tuple[Search, Embedding]:  # fmt: skip
-    """The layer of the first bandwidth that raises the dependence above `least`; if none does, `raised` is false."""
-    (few, some), size = looks, parts.size
-    of_few = center(labels[few])
+    """The layer of the first bandwidth that raises the dependence above `min_hsic`; else `improved` is false."""
+    (few, many), size = samples, blocks.size
+    few_labels = center(labels[few])
 
-    def judge(place: Array | int) -> Search:
-        made = forward(embed(x, labels, wrong, waves, sigmas[place], size), x, size)
-        judged = jnp.maximum(best_bandwidth(made[few], of_few), FLOOR)
-        reached = alignment(lambda a, b: gaussian(a, b, judged), made[some], labels[some], parts.look)
-        return Search(jnp.asarray(place), reached.normalized > least, made, judged, reached)
+    def evaluate(place: Array | int) -> Search:
+        features = forward(embed(x, labels, wrong, waves, sigmas[place], size), x, size)
+        bandwidth = jnp.maximum(best_bandwidth(features[few], few_labels), FLOOR)
+        dependence = alignment(lambda a, b: gaussian(a, b, bandwidth), features[many], labels[many], blocks.sample_size)
+        return Search(jnp.asarray(place), dependence.normalized > min_hsic, features, bandwidth, dependence)
 
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(judge, 0))
-    going = lambda state: ~state.raised & (state.place + 1 < sigmas.size)
-    last = jax.lax.while_loop(going, lambda state: judge(state.place + 1), blank._replace(place=jnp.asarray(-1)))
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(evaluate, 0))
+    goes_on = lambda state: ~state.improved & (state.place + 1 < sigmas.size)
+    last = jax.lax.while_loop(goes_on, lambda state: evaluate(state.place + 1), blank._replace(place=jnp.asarray(-1)))
     return last, embed(x, labels, wrong, waves, sigmas[last.place], size)
 
 
-def mistaken(made: Rows, labels: Labels) -> Labels:
+def mistakes(features: Rows, labels: Labels) -> Labels:
     """The labels of the rows whose largest class column is another class's, zeros for the rest."""
-    given = jnp.argmax(made[:, : labels.shape[1]], 1)
-    return labels * (given != jnp.argmax(labels, 1))[:, None]
+    predictions = jnp.argmax(features[:, : labels.shape[1]], 1)
+    return labels * (predictions != jnp.argmax(labels, 1))[:, None]
 
 
 def _root(norms: Array) -> Array:

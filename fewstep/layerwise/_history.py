@@ -1,4 +1,4 @@
-"""What is told of every layer, and why the stacking ended."""
+"""The record of every layer, and why the stacking ended."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,35 +22,37 @@ class Record(NamedTuple):
     seconds: float
 
 
-Watch = Callable[[int, Record], None]  # told of each layer, by its number, when it is learned
+Watch = Callable[[int, Record], None]  # called with the number and record of each layer
 
 
-class Stopped(NamedTuple):
-    """Whether the stacking ended by its rule, in words why, and how many bandwidths the last search refused."""
+class Ending(NamedTuple):
+    """Whether the stacking ended by its rule, the reason in words, and how many bandwidths the last search refused."""
 
     converged: bool
     why: str
     refused: int = 0
 
 
-def by_silhouette(history: list[Record], most: int) -> Stopped | None:
+def by_silhouette(history: list[Record], max_layers: int) -> Ending | None:
     """The authors' rule for the spectral network: above 0.95, or above 0.80 and still."""
     now = history[-1].silhouette
     if now > 0.95:
-        return Stopped(True, f"silhouette {now:.3f} is above 0.95")
+        return Ending(True, f"silhouette {now:.3f} is above 0.95")
     if len(history) > 1 and now > 0.80 and abs(now - history[-2].silhouette) < 0.001:
-        return Stopped(True, f"silhouette {now:.3f} is above 0.80 and changed by less than 0.001")
-    return _at_most(history, most)
+        return Ending(True, f"silhouette {now:.3f} is above 0.80 and changed by less than 0.001")
+    return _by_count(history, max_layers)
 
 
-def by_hsic(history: list[Record], most: int, enough: float = 0.95) -> Stopped | None:
+def by_hsic(history: list[Record], max_layers: int, enough: float = 0.95) -> Ending | None:
     """The dependence is above `enough`."""
     now = history[-1].hsic
-    return Stopped(True, f"normalized HSIC {now:.3f} is above {enough:g}") if now > enough else _at_most(history, most)
+    if now > enough:
+        return Ending(True, f"normalized HSIC {now:.3f} is above {enough:g}")
+    return _by_count(history, max_layers)
 
 
-def _at_most(history: list[Record], most: int) -> Stopped | None:
-    return Stopped(False, f"max_layers={most} reached") if len(history) >= most else None
+def _by_count(history: list[Record], max_layers: int) -> Ending | None:
+    return Ending(False, f"max_layers={max_layers} reached") if len(history) >= max_layers else None
 
 
 STOPS = {"silhouette": by_silhouette, "hsic": by_hsic}

@@ -7,17 +7,17 @@ from sklearn.neighbors import NearestNeighbors
 
 
 class Neighbors(NamedTuple):
-    """Rows that vote, their classes, and how many of them are asked."""
+    """Rows that can vote, their classes, and how many vote."""
 
     rows: np.ndarray
     codes: np.ndarray
-    asked: int
+    voters: int
 
 
-def votes(neighbors: Neighbors, x: np.ndarray, classes: int) -> np.ndarray:
+def count_votes(neighbors: Neighbors, x: np.ndarray, classes: int) -> np.ndarray:
     """The votes for each class, and less than one more for nearness, which decides between equal votes."""
-    found = NearestNeighbors(n_neighbors=neighbors.asked).fit(neighbors.rows)
-    apart, places = found.kneighbors(x)
-    own = neighbors.codes[places][:, :, None] == np.arange(classes)
-    nearest = np.where(own, apart[:, :, None], np.inf).min(1)
-    return own.sum(1) + 0.5 / (1 + nearest)
+    index = NearestNeighbors(n_neighbors=neighbors.voters).fit(neighbors.rows)
+    distances, places = index.kneighbors(x)
+    is_of_class = neighbors.codes[places][:, :, None] == np.arange(classes)
+    nearest = np.where(is_of_class, distances[:, :, None], np.inf).min(1)
+    return is_of_class.sum(1) + 0.5 / (1 + nearest)

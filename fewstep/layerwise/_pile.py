@@ -2,23 +2,21 @@
 
 import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from fewstep._kernels._hsic import Labels, best_bandwidth
-from fewstep._kernels._kernel import Rows, Waves, draw_waves
-from fewstep._kernels._measure import center, silhouette
-from fewstep.layerwise._embedding import Embedding, Search, mistaken, search
-from fewstep.layerwise._history import Record, Stopped, Watch, by_hsic, by_silhouette
-from fewstep.layerwise._rows import Cut, hold
+from fewstep._kernels import Labels, Rows, Waves, best_bandwidth, center, draw_waves, silhouette
+from fewstep.layerwise._embedding import Embedding, Search, mistakes, search
+from fewstep.layerwise._history import Ending, Record, Watch, by_hsic, by_silhouette
+from fewstep.layerwise._rows import Blocks, pad_rows
 
-START = 0.1  # the dependence that the first layer must pass, and the least bandwidth it starts from, as in the code
+START = 0.1  # the dependence that the first layer must pass, and the smallest bandwidth it starts from, as in the code
 
 
-class Options(NamedTuple):
+class EmbeddingOptions(NamedTuple):
     """What the user chose; see `KernelEmbeddingClassifier`."""
 
     max_layers: int
@@ -32,42 +30,43 @@ class Options(NamedTuple):
     memory: float
 
 
-def pile(
-    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
-) -> tuple[list[Embedding], list[Record], Stopped]:
+def stack_embeddings(
+    x: np.ndarray, labels: np.ndarray, rng: np.random.Generator, options: EmbeddingOptions, watch: Watch
+) -> tuple[list[Embedding], list[Record], Ending]:
     """Layers until the dependence is enough or no bandwidth raises it: the layers, their records, and why it ended."""
-    rows, rough = len(x), len(x) > options.exact_rows
-    across = max(x.shape[1], options.kernel_features if rough else rows)
-    here, labels, parts, looks = hold(x, labels, rng, across, options.exact_rows, options.memory)
+    rows, approximate = len(x), len(x) > options.exact_rows
+    width = max(x.shape[1], options.kernel_features if approximate else rows)
+    below, labels, blocks, samples = pad_rows(x, labels, rng, width, options.exact_rows, options.memory)
     layers: list[Embedding] = []
     history: list[Record] = []
-    wrong, least, start = np.zeros_like(labels), START, _start(here, labels, looks[0])
+    wrong, min_hsic, start = np.zeros_like(labels), START, _start(below, labels, samples[0])
     while True:
         begin = time.perf_counter()
-        sigmas = _falling(start, options).astype(x.dtype)
-        waves = draw_waves(rng, here.shape[1], options.kernel_features, x.dtype) if rough else None
-        found, layer, worth = jax.block_until_ready(_learn(here, labels, wrong, waves, sigmas, least, looks, parts))
-        if not bool(found.raised) and layers:
-            why = f"none of {len(sigmas)} bandwidths raises HSIC above {least:.3f}"
-            return layers, history, Stopped(False, why, len(sigmas))
-        layers.append(_kept(layer, rows, labels.shape[1], len(layers)))
-        history.append(_record(found, layers[-1], worth, time.perf_counter() - begin))
+        sigmas = _bandwidths(start, options).astype(x.dtype)
+        waves = draw_waves(rng, below.shape[1], options.kernel_features, x.dtype) if approximate else None
+        outputs = _learn(below, labels, wrong, waves, sigmas, min_hsic, samples, blocks)
+        result, layer, score = jax.block_until_ready(outputs)
+        if not bool(result.improved) and layers:
+            why = f"none of {len(sigmas)} bandwidths raises HSIC above {min_hsic:.3f}"
+            return layers, history, Ending(False, why, len(sigmas))
+        layers.append(_trim(layer, rows, labels.shape[1], len(layers)))
+        history.append(_record(result, layers[-1], score, time.perf_counter() - begin))
         watch(len(history), history[-1])
-        if stopped := _stopped(history, options):
-            return layers, history, stopped
-        here, least, start = found.made, history[-1].hsic, float(found.judged)
-        wrong = np.asarray(mistaken(here, labels))
+        if ending := _ending(history, options):
+            return layers, history, ending
+        below, min_hsic, start = result.features, history[-1].hsic, float(result.bandwidth)
+        wrong = np.asarray(mistakes(below, labels))
 
 
-def _falling(start: float, options: Options) -> np.ndarray:
+def _bandwidths(start: float, options: EmbeddingOptions) -> np.ndarray:
     """The bandwidths to try, the first that raises the dependence is taken."""
     if options.bandwidth != "hsic":
         return np.asarray([options.bandwidth])
-    least = options.smallest_bandwidth
-    return np.geomspace(start, least, options.n_bandwidths) if start > least else np.asarray([start])
+    end = options.smallest_bandwidth
+    return np.geomspace(start, end, options.n_bandwidths) if start > end else np.asarray([start])
 
 
-def _stopped(history: list[Record], options: Options) -> Stopped | None:
+def _ending(history: list[Record], options: EmbeddingOptions) -> Ending | None:
     if options.stop == "silhouette":
         return by_silhouette(history, options.max_layers)
     return by_hsic(history, options.max_layers, options.enough)
@@ -82,32 +81,32 @@ def _start(x: np.ndarray, labels: np.ndarray, few: np.ndarray) -> float:
     return max(float(_first(x[few], center(labels[few]))), START)
 
 
-@partial(jax.jit, static_argnames="parts")
+@partial(jax.jit, static_argnames="blocks")
 def _learn(
-    x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Array, least: Array,
-    looks: tuple[Array, Array], parts: Cut,
+    x: Rows, labels: Labels, wrong: Labels, waves: Waves | None, sigmas: Array, min_hsic: Array,
+    samples: tuple[Array, Array], blocks: Blocks,
 ) -> tuple[Search, Embedding, Array]:  # fmt: skip
-    found, layer = search(x, labels, wrong, waves, sigmas, least, looks, parts)
-    some = looks[1]
-    return found, layer, silhouette(found.made[some], labels[some], parts.look)
+    result, layer = search(x, labels, wrong, waves, sigmas, min_hsic, samples, blocks)
+    many = samples[1]
+    return result, layer, silhouette(result.features[many], labels[many], blocks.sample_size)
 
 
-def _kept(layer: Embedding, rows: int, classes: int, below: int) -> Embedding:
+def _trim(layer: Embedding, rows: int, classes: int, number: int) -> Embedding:
     """The layer without padding, in arrays that keep their type wherever they are used.
 
     The first layer has no mistakes below it, so its columns for them, and what the second makes of these, are zero.
     """
-    whole: Any = jax.tree.map(np.asarray, layer)
-    out = classes if below == 0 else 2 * classes
-    across = classes if below == 1 else None
-    if layer.waves is not None:
-        waves = Waves(whole.waves.omega[:across], whole.waves.phase)
-        return whole._replace(shares=whole.shares[:, :out], waves=waves)
-    return whole._replace(rows=whole.rows[:rows, :across], shares=whole.shares[:rows, :out])
+    arrays: Embedding = jax.tree.map(np.asarray, layer)
+    out = classes if number == 0 else 2 * classes
+    width = classes if number == 1 else None
+    if arrays.waves is not None:
+        waves = Waves(arrays.waves.omega[:width], arrays.waves.phase)
+        return arrays._replace(shares=arrays.shares[:, :out], waves=waves)
+    return arrays._replace(rows=np.asarray(arrays.rows)[:rows, :width], shares=arrays.shares[:rows, :out])
 
 
-def _record(found: Search, layer: Embedding, worth: Array, seconds: float) -> Record:
+def _record(result: Search, layer: Embedding, score: Array, seconds: float) -> Record:
     return Record(
-        float(found.alignment.normalized), float(found.alignment.cka), float(layer.sigma), layer.shares.shape[1],
-        float(worth), int(found.place) + (not bool(found.raised)), 0, seconds,
+        float(result.alignment.normalized), float(result.alignment.cka), float(layer.sigma), layer.shares.shape[1],
+        float(score), int(result.place) + (not bool(result.improved)), 0, seconds,
     )  # fmt: skip

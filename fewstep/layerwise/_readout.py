@@ -12,7 +12,7 @@ class Readout(NamedTuple):
     means: np.ndarray
 
 
-def read_out(features: np.ndarray, labels: np.ndarray) -> Readout:
+def fit_readout(features: np.ndarray, labels: np.ndarray) -> Readout:
     """The eigenvectors of F^T Gamma F that have a value: one fewer than there are classes.
 
     The authors take one more; it belongs to the eigenvalue 0 and could be any direction.
@@ -22,8 +22,8 @@ def read_out(features: np.ndarray, labels: np.ndarray) -> Readout:
     return Readout(weight, labels.T @ (features @ weight) / labels.sum(0)[:, None])
 
 
-def nearest(readout: Readout, features: np.ndarray) -> np.ndarray:
+def score_classes(readout: Readout, features: np.ndarray) -> np.ndarray:
     """The score of each class: minus the squared distance to its mean."""
-    seen = features @ readout.weight
-    squares = np.sum(seen**2, 1)[:, None] + np.sum(readout.means**2, 1)[None]
-    return 2 * seen @ readout.means.T - squares
+    projection = features @ readout.weight
+    squares = np.sum(projection**2, 1)[:, None] + np.sum(readout.means**2, 1)[None]
+    return 2 * projection @ readout.means.T - squares

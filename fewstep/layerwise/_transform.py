@@ -9,35 +9,36 @@ from copy import copy
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fewstep._errors import FewstepError
 
 
-class Named(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class NamedColumns(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The features after the last layer, in the container that `set_output` asks for."""
 
-    def transform(self: Any, X: Any) -> Any:
+    def transform(self, X: object) -> np.ndarray:
         """The features."""
         return self._transformed(X)
 
 
 class ByLayer:
-    """Comes before `Named` among the bases."""
+    """Comes before `NamedColumns` among the bases."""
 
-    def transform(self: Any, X: Any, layer: Any = None) -> Any:
+    def transform(self: Any, X: object, layer: object = None) -> Any:
         """The features after a layer, counted from 1; without a number, after the last."""
         check_is_fitted(self)
-        return Named.transform(self if layer is None else _up_to(self, layer), X)
+        return NamedColumns.transform(self if layer is None else _up_to(self, layer), X)
 
 
-def _up_to(estimator: Any, layer: Any) -> Any:
+def _up_to(estimator: Any, layer: object) -> Any:
     """The estimator as if this layer were its last."""
-    most = estimator.n_layers_
-    if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= most:
-        raise FewstepError(f"layer={layer!r}, but this network has the layers 1 to {most}. Give one of these numbers.")
-    made = copy(estimator)
-    made.n_layers_ = int(layer)
-    made._n_features_out = made._columns(made._fitted.parts, made.n_layers_)
-    return made
+    count = estimator.n_layers_
+    if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= count:
+        raise FewstepError(f"layer={layer!r}, but this network has the layers 1 to {count}. Give one of these numbers.")
+    shorter = copy(estimator)
+    shorter.n_layers_ = int(layer)
+    shorter._n_features_out = shorter._columns(shorter._fitted.parts, shorter.n_layers_)
+    return shorter

@@ -16,12 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from fewstep._kernels._hsic import Labels, best_bandwidth, hsic
-from fewstep._kernels._kernel import draw_waves, gaussian, random_features
-from fewstep._kernels._measure import alignment, center, one_hot, trace_ratio
-from fewstep._kernels._spectral import matrix_of, residual
-from fewstep.layerwise._checks import targets
+from fewstep._kernels import (
+    Labels,
+    alignment,
+    best_bandwidth,
+    center,
+    draw_waves,
+    gaussian,
+    hsic,
+    matrix_of,
+    one_hot,
+    random_features,
+    residual,
+    trace_ratio,
+)
+from fewstep.layerwise._checks import check_targets
 from fewstep.layerwise._classifier import LayerwiseClassifier
+from fewstep.layerwise._stack import SpectralLayer
 from fewstep.layerwise.embedding import KernelEmbeddingClassifier
 from fewstep.layerwise.spectral import SpectralLayerClassifier
 
@@ -76,34 +87,34 @@ class Penalty(NamedTuple):
     weights: np.ndarray
 
 
-def rising(X: Any, y: Any, **options: Any) -> Rise:
-    """Fits W_s. That accepted layers rise is so by construction; what is not is told beside."""
+def rising(X: np.ndarray, y: np.ndarray, **options: Any) -> Rise:
+    """Fits W_s. Accepted layers rise by construction; the record shows the rest."""
     return rise_of(KernelEmbeddingClassifier(calibrate=False, **options).fit(X, y))
 
 
 def rise_of(model: KernelEmbeddingClassifier) -> Rise:
-    """The same of a network that is fitted already."""
+    """The same for a fitted network."""
     return Rise(
         [record.hsic for record in model.history_], [record.refused for record in model.history_], model.refused_,
         model.converged_, model.stopped_,
     )  # fmt: skip
 
 
-def by_layer(model: LayerwiseClassifier, X: Any, y: Any) -> list[Figures]:
+def by_layer(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[Figures]:
     """The figures after each layer of a fitted network, on rows and labels such as it was fitted to."""
     return [_figures(features, codes) for features, codes in _layers(model, X, y)]
 
 
-def kernels(model: LayerwiseClassifier, X: Any, y: Any) -> list[np.ndarray]:
+def kernels(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     """The kernel after each layer, rows sorted by class: it should become blocks of ones."""
-    made = []
+    results = []
     for features, codes in _layers(model, X, y):
         order = np.argsort(codes, kind="stable")
-        made.append(_kernel(features[order], codes[order])[0])
-    return made
+        results.append(_kernel(features[order], codes[order])[0])
+    return results
 
 
-def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
+def slope_at_embedding(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, float]:
     """Claim 4, in the space of random features: `slope`, the size of the gradient of HSIC at W_s against HSIC over the
     size of W_s; `residual`, how far W_s, made orthonormal, is from the eigenvalue equation (0 at an optimum)."""
     rows, labels = _standard(X, y)
@@ -115,23 +126,23 @@ def slope_at_embedding(X: Any, y: Any, seed: int = 0) -> dict[str, float]:
         weight = weight / jnp.linalg.norm(weight, axis=0)[None]
         sigma = best_bandwidth(r @ weight, centered)
         value, slope = jax.value_and_grad(lambda w: hsic(r @ w, centered, sigma, len(r)))(weight)
-        plain = np.linalg.qr(np.asarray(weight))[0]
-        matrix, _ = matrix_of(r, centered, sigma, None, len(r))(jnp.asarray(plain))
+        orthonormal = np.linalg.qr(np.asarray(weight))[0]
+        matrix, _ = matrix_of(r, centered, sigma, None, len(r))(jnp.asarray(orthonormal))
         relative = jnp.linalg.norm(slope) * jnp.linalg.norm(weight) / jnp.abs(value)
-        return {"slope": float(relative), "residual": float(residual(matrix, jnp.asarray(plain)))}
+        return {"slope": float(relative), "residual": float(residual(matrix, jnp.asarray(orthonormal)))}
 
 
-def fixed_point(model: SpectralLayerClassifier, X: Any, y: Any) -> list[dict[str, float]]:
+def fixed_point(model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray) -> list[dict[str, float]]:
     """Claim 5 at each layer: `residual` of the eigenvalue equation, and how far W^T W is from I."""
-    made = []
+    results = []
     with jax.enable_x64(True):
         for below, labels, layer in _spectral_layers(model, X, y):
             weight = jnp.asarray(layer.weight)
             centered = center(labels, balance=model.balance)
             matrix, _ = matrix_of(below, centered, layer.sigma, None, len(below))(weight)
-            apart = jnp.linalg.norm(weight.T @ weight - jnp.eye(weight.shape[1]))
-            made.append({"residual": float(residual(matrix, weight)), "not_orthonormal": float(apart)})
-    return made
+            gap = jnp.linalg.norm(weight.T @ weight - jnp.eye(weight.shape[1]))
+            results.append({"residual": float(residual(matrix, weight)), "not_orthonormal": float(gap)})
+    return results
 
 
 def depths(spectral: SpectralLayerClassifier, embedding: KernelEmbeddingClassifier) -> Depths:
@@ -139,26 +150,27 @@ def depths(spectral: SpectralLayerClassifier, embedding: KernelEmbeddingClassifi
     return Depths(spectral.n_layers_, embedding.n_layers_)
 
 
-def penalty(model: SpectralLayerClassifier, X: Any, y: Any) -> list[Penalty]:
+def penalty(model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray) -> list[Penalty]:
     """Claim 6 at each layer: sum_ij G_ij <W'r_i, W'r_j> / sigma^2 - sum_i D_i |W'r_i|^2 = Tr(W' Q W) / sigma^2."""
     with jax.enable_x64(True):
         return [_penalty(below, labels, layer, model.balance) for below, labels, layer in _spectral_layers(model, X, y)]
 
 
-def _penalty(below: jax.Array, labels: Labels, layer: Any, balance: bool) -> Penalty:
+def _penalty(below: jax.Array, labels: Labels, layer: SpectralLayer, balance: bool) -> Penalty:
     centered, weight, square = center(labels, balance=balance), jnp.asarray(layer.weight), layer.sigma**2
-    seen = below @ weight
-    hats = (centered @ centered.T) * gaussian(seen, seen, layer.sigma)
-    same, lengths = (labels @ labels.T) > 0, jnp.sum(seen**2, 1)
+    projection = below @ weight
+    hats = (centered @ centered.T) * gaussian(projection, projection, layer.sigma)
+    same, lengths = (labels @ labels.T) > 0, jnp.sum(projection**2, 1)
     weights = jnp.sum(hats, 1) / square
     printed = (jnp.sum(jnp.where(same, hats, 0), 1) - jnp.sum(jnp.where(same, 0, jnp.abs(hats)), 1)) / square
-    attraction = jnp.sum(hats * (seen @ seen.T)) / square
+    attraction = jnp.sum(hats * (projection @ projection.T)) / square
     cost = jnp.sum(weights * lengths)
     minus_q, _ = matrix_of(below, centered, layer.sigma, None, len(below))(weight)
     trace = -jnp.trace(weight.T @ minus_q @ weight) / square
     slope = jax.grad(lambda w: hsic(below @ w, centered, layer.sigma, len(below)))(weight)
     expected = -2 / square * minus_q @ weight
-    gap = lambda some: jnp.abs(attraction - jnp.sum(some * lengths) - trace) / (jnp.abs(attraction) + jnp.abs(cost))
+    scale = jnp.abs(attraction) + jnp.abs(cost)
+    gap = lambda factors: jnp.abs(attraction - jnp.sum(factors * lengths) - trace) / scale
     slope_gap = jnp.linalg.norm(slope - expected) / jnp.linalg.norm(expected)
     numbers = [float(value) for value in (attraction, cost, trace, gap(weights), slope_gap, gap(printed))]
     return Penalty._make([*numbers, np.asarray(weights)])
@@ -167,42 +179,44 @@ def _penalty(below: jax.Array, labels: Labels, layer: Any, balance: bool) -> Pen
 def _figures(features: np.ndarray, codes: np.ndarray) -> Figures:
     with jax.enable_x64(True):
         z, labels = jnp.asarray(features, jnp.float64), one_hot(codes)
-        made, sigma = _kernel(features, codes)
-        reached = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalized
+        gram, sigma = _kernel(features, codes)
+        score = alignment(lambda a, b: gaussian(a, b, sigma), z, labels, len(z)).normalized
         scatter = float(trace_ratio(z, labels))
     blocks = (codes[:, None] == codes[None]).astype(float)
-    scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
-    likely = LogisticRegression(max_iter=1000).fit(scaled, codes).predict_log_proba(scaled)
+    standard = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
+    likely = LogisticRegression(max_iter=1000).fit(standard, codes).predict_log_proba(standard)
     return Figures(
-        float(reached), float(sigma), scatter, scatter / (1 + scatter), float(-likely[np.arange(len(z)), codes].mean()),
-        float(np.linalg.norm(made - blocks) / np.linalg.norm(blocks)),
+        float(score), float(sigma), scatter, scatter / (1 + scatter), float(-likely[np.arange(len(z)), codes].mean()),
+        float(np.linalg.norm(gram - blocks) / np.linalg.norm(blocks)),
     )  # fmt: skip
 
 
 def _kernel(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, jax.Array]:
-    """The Gaussian kernel at the bandwidth that makes most of it, and that."""
+    """The Gaussian kernel at the bandwidth of the largest dependence, and that bandwidth."""
     with jax.enable_x64(True):
         z = jnp.asarray(features, jnp.float64)
         sigma = best_bandwidth(z, center(one_hot(codes)))
         return np.asarray(gaussian(z, z, sigma)), sigma
 
 
-def _layers(model: LayerwiseClassifier, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    codes = targets(y, len(X))[1]
+def _layers(model: LayerwiseClassifier, X: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    codes = check_targets(y, len(X))[1]
     return [(model.transform(X, layer=number + 1), codes) for number in range(model.n_layers_)]
 
 
-def _spectral_layers(model: SpectralLayerClassifier, X: Any, y: Any) -> Any:
-    """Of each layer: what it was given, the labels, and the layer."""
-    labels = one_hot(targets(y, len(X))[1])
-    given = [model._scaled(X), *(model.transform(X, layer=number) for number in range(1, model.n_layers_))]
+def _spectral_layers(
+    model: SpectralLayerClassifier, X: np.ndarray, y: np.ndarray
+) -> list[tuple[jax.Array, Labels, SpectralLayer]]:
+    """Of each layer: its input, the labels, and the layer."""
+    labels = one_hot(check_targets(y, len(X))[1])
+    inputs = [model._scaled(X), *(model.transform(X, layer=number) for number in range(1, model.n_layers_))]
     return [
         (jnp.asarray(below, jnp.float64), labels, layer)
-        for below, layer in zip(given, model._fitted.parts[0], strict=True)
+        for below, layer in zip(inputs, model._fitted.parts[0], strict=True)
     ]
 
 
-def _standard(X: Any, y: Any) -> tuple[jax.Array, Labels]:
+def _standard(X: np.ndarray, y: np.ndarray) -> tuple[jax.Array, Labels]:
     X = np.asarray(X, float)
     with jax.enable_x64(True):
-        return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), one_hot(targets(y, len(X))[1])
+        return jnp.asarray((X - X.mean(0)) / np.maximum(X.std(0), 1e-12)), one_hot(check_targets(y, len(X))[1])

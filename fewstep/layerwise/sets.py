@@ -11,7 +11,7 @@ def random_labels(seed: int = 0, rows: int = 60, columns: int = 3) -> Rows:
     return rng.standard_normal((rows, columns)), rng.permutation(np.arange(rows) % 2)
 
 
-def adversarial(seed: int = 0, pairs: int = 40, apart: float = 0.01) -> Rows:
+def adversarial(seed: int = 0, pairs: int = 40, distance: float = 0.01) -> Rows:
     """Points of the unit square, each with a twin of the other label so near that smooth functions cannot tell them.
 
     A test point's twin is mostly in the training set: who learns that set well is wrong about the twin, so that an
@@ -19,7 +19,7 @@ def adversarial(seed: int = 0, pairs: int = 40, apart: float = 0.01) -> Rows:
     """
     rng = np.random.default_rng(seed)
     first = rng.uniform(size=(pairs, 2))
-    twins = first + apart * rng.standard_normal((pairs, 2))
+    twins = first + distance * rng.standard_normal((pairs, 2))
     return np.concatenate([first, twins]), np.repeat([0, 1], pairs)
 
 

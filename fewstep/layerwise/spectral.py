@@ -14,27 +14,34 @@ from functools import partial
 import jax
 import numpy as np
 
-from fewstep._kernels._kernel import Rows, Waves, map_blocks
-from fewstep.layerwise._classifier import Fitted, LayerwiseClassifier
+from fewstep._kernels import Rows, Waves, map_blocks
+from fewstep.layerwise._classifier import LayerStack, LayerwiseClassifier
 from fewstep.layerwise._history import Watch
-from fewstep.layerwise._options import above_zero, at_least, check_dtype, hsic_or_number, one_of, share
-from fewstep.layerwise._readout import Readout, nearest, read_out
-from fewstep.layerwise._rows import STEP, through
-from fewstep.layerwise._save import by_number, numbered
-from fewstep.layerwise._stack import Choice, Layer, Options, forward, stack
+from fewstep.layerwise._options import (
+    check_bandwidth,
+    check_choice,
+    check_dtype,
+    check_integer,
+    check_positive,
+    check_width,
+)
+from fewstep.layerwise._readout import Readout, fit_readout, score_classes
+from fewstep.layerwise._rows import STEP, apply_layers
+from fewstep.layerwise._save import name_arrays, split_arrays
+from fewstep.layerwise._stack import Choice, SpectralLayer, StackOptions, forward, stack
 
-_Parts = tuple[list[Layer], Readout]
+_Parts = tuple[list[SpectralLayer], Readout]
 
 
-class SpectralLayerClassifier(LayerwiseClassifier):
+class SpectralLayerClassifier(LayerwiseClassifier[_Parts, StackOptions]):
     """A network learned layer by layer with eigenvectors, without backpropagation (W*, ISM).
 
     **Parameters:** `max_layers`; `bandwidth` of the kernels, `"hsic"` chooses for each layer the one with the largest
     dependence on the labels, or a number; `n_features`, the random features of a layer; `width`, the share of the
     singular values that a layer's directions keep, or a whole number of directions; `balance`, whether small classes
     count as much as large ones, which the authors do not do; `stop`, `"silhouette"` as in the authors' code, or
-    `"hsic"`; `exact_rows`, the most rows with which the kernel itself is taken, beyond which `kernel_features` random
-    features stand for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the
+    `"hsic"`; `exact_rows`, up to which the kernel itself is computed; above, `kernel_features` random features stand
+    for it; `memory`, megabytes for blocks of the kernel; `calibrate` the probabilities on a fifth of the
     rows, which takes a second training; `random_state`; `dtype`, `"float64"` or `"float32"`.
 
     **After `fit`:** `history_`, a record for each layer; `converged_` and, in words, `stopped_`; `classes_`,
@@ -80,55 +87,54 @@ class SpectralLayerClassifier(LayerwiseClassifier):
         """The linear map of each layer."""
         return [np.asarray(layer.weight) for layer in self._fitted.parts[0]]
 
-    def _options(self) -> Options:
-        one_of("stop", self.stop, ("silhouette", "hsic"))
+    def _options(self) -> StackOptions:
+        check_choice("stop", self.stop, ("silhouette", "hsic"))
         check_dtype(self.dtype)
-        whole = {
-            name: at_least(name, getattr(self, name), 1) for name in ("max_layers", "exact_rows", "kernel_features")
-        }
-        choice = Choice(hsic_or_number(self.bandwidth), share(self.width), bool(self.balance))
-        features, memory = at_least("n_features", self.n_features, 1), above_zero("memory", self.memory)
-        return Options(features=features, stop=self.stop, memory=memory, layer=choice, **whole)
+        names = ("max_layers", "exact_rows", "kernel_features")
+        integers = {name: check_integer(name, getattr(self, name), 1) for name in names}
+        choice = Choice(check_bandwidth(self.bandwidth), check_width(self.width), bool(self.balance))
+        features, memory = check_integer("n_features", self.n_features, 1), check_positive("memory", self.memory)
+        return StackOptions(features=features, stop=self.stop, memory=memory, layer=choice, **integers)
 
     def _learn(
-        self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: Options, watch: Watch
-    ) -> Fitted:
+        self, X: np.ndarray, codes: np.ndarray, rng: np.random.Generator, options: StackOptions, watch: Watch
+    ) -> LayerStack[_Parts]:
         labels = np.eye(len(self.classes_), dtype=X.dtype)[codes]
-        turn = narrow(X, rng)
-        layers, history, stopped = stack(X if turn is None else X @ turn, labels, rng, options, watch)
-        if turn is not None:
-            layers[0] = layers[0]._replace(weight=turn @ layers[0].weight)
-        return Fitted((layers, read_out(_applied(layers, X, options.memory), labels)), history, stopped)
+        rotation = narrow(X, rng)
+        layers, history, ending = stack(X if rotation is None else X @ rotation, labels, rng, options, watch)
+        if rotation is not None:
+            layers[0] = layers[0]._replace(weight=rotation @ layers[0].weight)
+        return LayerStack((layers, fit_readout(_apply(layers, X, options.memory), labels)), history, ending)
 
     def _features(self, parts: _Parts, x: np.ndarray, count: int) -> np.ndarray:
-        return _applied(parts[0][:count], x, self.memory)
+        return _apply(parts[0][:count], x, self.memory)
 
     def _columns(self, parts: _Parts, count: int) -> int:
         return parts[0][count - 1].waves.phase.size
 
     def _scores_of(self, parts: _Parts, x: np.ndarray) -> np.ndarray:
-        return nearest(parts[1], _applied(parts[0], x, self.memory))
+        return score_classes(parts[1], _apply(parts[0], x, self.memory))
 
     def _arrays(self, parts: _Parts) -> dict[str, np.ndarray]:
         layers, readout = parts
-        named = {"readout.weight": readout.weight, "readout.means": readout.means}
+        arrays = {"readout.weight": readout.weight, "readout.means": readout.means}
         for number, layer in enumerate(layers):
-            one = {"weight": layer.weight, "sigma": layer.sigma, "omega": layer.waves.omega, "phase": layer.waves.phase}
-            named |= numbered(number, one)
-        return named
+            arrays |= name_arrays(number, {"weight": layer.weight, "sigma": layer.sigma, **layer.waves._asdict()})
+        return arrays
 
     def _parts(self, arrays: Mapping[str, np.ndarray]) -> _Parts:
-        layers = [Layer(one["weight"], Waves(one["omega"], one["phase"]), one["sigma"]) for one in by_number(arrays)]
+        waves = lambda entry: Waves(entry["omega"], entry["phase"])
+        layers = [SpectralLayer(entry["weight"], waves(entry), entry["sigma"]) for entry in split_arrays(arrays)]
         return layers, Readout(arrays["readout.weight"], arrays["readout.means"])
 
 
-def _applied(layers: list[Layer], x: np.ndarray, memory: float) -> np.ndarray:
+def _apply(layers: list[SpectralLayer], x: np.ndarray, memory: float) -> np.ndarray:
     across = [max(layer.weight.shape[0], layer.waves.phase.size) for layer in layers]
-    return through(_forward, layers, across, x, memory)
+    return apply_layers(_forward, layers, across, x, memory)
 
 
 @partial(jax.jit, static_argnames="size")
-def _forward(layer: Layer, x: Rows, size: int) -> jax.Array:
+def _forward(layer: SpectralLayer, x: Rows, size: int) -> jax.Array:
     return map_blocks(lambda rows: forward(layer, rows), (x,), size)
 
 

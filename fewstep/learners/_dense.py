@@ -14,8 +14,8 @@ def dense(key: Key[Array, ""], inputs: int, outputs: int, gain: float = 1.0) -> 
 
 def apply(weights: Weights, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
     """`x W + b`, over the last axis."""
-    made = x @ weights["kernel"]
-    return made + jnp.broadcast_to(weights["bias"], made.shape)
+    product = x @ weights["kernel"]
+    return product + jnp.broadcast_to(weights["bias"], product.shape)
 
 
 def cell(key: Key[Array, ""], inputs: int, width: int) -> Weights:

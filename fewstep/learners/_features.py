@@ -1,7 +1,6 @@
 """What learners without an inner gradient share: features of a network, kept for a task under its labels."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,29 +21,24 @@ def by_features(
     """The learner that keeps something of the support's features and compares the query's features with it.
 
     **Arguments:** `init(key)` makes meta-parameters beside the network's `weights`; `keep(meta, features, support)`
-    what a task leaves behind; `compare(meta, kept, features)` the logits of a query.
+    what a task leaves behind; `compare(meta, memory, features)` the logits of a query.
     """
 
     def begin(key: Key[Array, ""]) -> Meta:
         of_network, of_rest = jax.random.split(key)
         return {"weights": network.init(of_network), **init(of_rest)}
 
-    def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
-    ) -> Adapted:  # fmt: skip
+    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
         features, state = network.apply(meta["weights"], (), support.x, support.weight)
         once = Adapted(keep(meta, features, support), state)
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         weight = jnp.ones(x.shape[0]) if weight is None else weight
         features, _ = network.apply(meta["weights"], adapted.state, x, weight)
         return compare(meta, adapted.fast, features)
 
-    def episode_loss(
-        meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False
-    ) -> Float[Array, ""]:
+    def episode_loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         adapted = adapt(meta, key, episode.support, 0)
         return loss(predict(meta, adapted, episode.query.x, episode.query.weight), episode.query)
 
@@ -52,7 +46,7 @@ def by_features(
 
 
 def labeled(support: Batch, ways: int) -> Float[Array, "rows ways"]:
-    """One row a support example: its weight in the column of its label."""
+    """One row per support example: its weight in the column of its label."""
     return jax.nn.one_hot(support.y, ways) * support.weight[:, None]
 
 

@@ -1,4 +1,4 @@
-"""What learners that read a task have in common: its examples in a row, then a query whose label is not told."""
+"""What learners that read a task have in common: its examples in a row, then a query whose label is hidden."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
 
     @property
     def token(self) -> int:
-        """The width of a row of the sequence: features, label, and whether the label is told."""
+        """The width of a row of the sequence: features, label, and whether the label is there."""
         return self.features + self.outputs + 1
 
 
@@ -42,17 +42,17 @@ def by_sequence(
 
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         there = support.weight > 0
-        told = there[:, None].astype(features.dtype)
-        rows = jnp.concatenate([features, labels_of(support, sizes), jnp.ones_like(told)], axis=1) * told
+        labeled = there[:, None].astype(features.dtype)
+        rows = jnp.concatenate([features, labels_of(support, sizes), jnp.ones_like(labeled)], axis=1) * labeled
         order = jnp.argsort(there)  # padding first, so that the examples stand next to the query
         return {"rows": rows[order], "there": there[order]}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
-        there = jnp.concatenate([kept["there"], jnp.ones(1, bool)])
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
+        there = jnp.concatenate([memory["there"], jnp.ones(1, bool)])
 
         def one(feature: Float[Array, " d"]) -> Float[Array, " outputs"]:
             last = jnp.concatenate([feature, jnp.zeros(sizes.outputs + 1, feature.dtype)])
-            return read(meta, jnp.concatenate([kept["rows"], last[None]]), there)
+            return read(meta, jnp.concatenate([memory["rows"], last[None]]), there)
 
         return jax.vmap(one)(features)
 

@@ -13,7 +13,7 @@ Longitudinal Data, Biometrics 1982.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from fewstep._rule import Meta
 from fewstep.networks.mlp import mlp
 
 Kernel = Callable[[dict[str, Array], Array, Array], Array]
-_LEAST = 1e-4  # of the noise's variance, so that a matrix of few digits can be factored
+_MIN_NOISE = 1e-4  # of the noise's variance, so that a matrix of few digits can be factored
 
 
 class Fitting(NamedTuple):
@@ -70,8 +70,8 @@ def mixed(inputs: int) -> Learner:
     start = {"root": 0.3 * jnp.eye(inputs + 1), "noise": jnp.asarray(-2.0)}
 
     def kernel(own: dict[str, Array], a: Array, b: Array) -> Float[Array, "a b"]:
-        seen = lambda x: jnp.concatenate([jnp.ones((x.shape[0], 1)), x], axis=1) @ jnp.tril(own["root"])
-        return seen(a) @ seen(b).T
+        project = lambda x: jnp.concatenate([jnp.ones((x.shape[0], 1)), x], axis=1) @ jnp.tril(own["root"])
+        return project(a) @ project(b).T
 
     return conditioned(mlp(inputs, 1, hidden=(), std=None), kernel, start)
 
@@ -90,27 +90,24 @@ def conditioned(mean: Network, kernel: Kernel, start: dict[str, Array]) -> Learn
         """The factor of the covariance, and what the mean leaves over; a row of weight 0 is apart from all others."""
         there = (batch.weight > 0).astype(batch.x.dtype)
         both = there[:, None] * there[None]
-        noise = jnp.exp(meta["kernel"]["noise"]) + _LEAST
+        noise = jnp.exp(meta["kernel"]["noise"]) + _MIN_NOISE
         matrix = both * kernel(meta["kernel"], batch.x, batch.x) + jnp.diag(there * noise + (1 - there))
         return cholesky(matrix, lower=True), there[:, None] * (batch.y - around(meta, batch.x))
 
-    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         """The negative logarithm of the likelihood of all rows, for each row."""
         every: Batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *episode)
-        root, left = factored(meta, every)
-        white = solve_triangular(root, left, lower=True)
+        root, residual = factored(meta, every)
+        white = solve_triangular(root, residual, lower=True)
         return (jnp.sum(jnp.square(white)) / 2 + jnp.sum(jnp.log(jnp.diag(root)))) / jnp.sum(every.weight > 0)
 
-    def adapt(
-        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], *,
-        first_order: bool = False, minibatch: int | None = None,
-    ) -> Adapted:  # fmt: skip
-        root, left = factored(meta, support)
+    def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
+        root, residual = factored(meta, support)
         there = (support.weight > 0).astype(support.x.dtype)[:, None]
-        once = Adapted({"x": support.x, "alpha": there * cho_solve((root, True), left)}, ())
+        once = Adapted({"x": support.x, "alpha": there * cho_solve((root, True), residual)}, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
         x = jnp.asarray(x)
         return around(meta, x) + kernel(meta["kernel"], x, adapted.fast["x"]) @ adapted.fast["alpha"]
 

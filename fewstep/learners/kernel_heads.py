@@ -6,9 +6,9 @@ r"""Heads that learn a task in closed form from the features of its support: no 
 
 - `spectral`: first the directions of the features in which that kernel depends most on the support's labels (W*).
 
-The bandwidth of `embedding` is meta-learned. With one example a class it is a prototypical network whose distances have
-a learned scale; it starts as one, so that the features of a prototypical network can be used as they are. `spectral`
-keeps that start, and looks for directions at the bandwidth of the support's mean distance.
+The bandwidth of `embedding` is meta-learned. With one example per class it is a prototypical network whose distances
+have a learned scale; it starts as one, so that the features of a prototypical network can be used as they are.
+`spectral` keeps that start, and looks for directions at the bandwidth of the support's mean distance.
 
 Reference: Masoomi, Wu, Gretton & Dy, Layer-wise Learning via Kernel Embedding.
 """
@@ -19,9 +19,7 @@ from jaxtyping import Array, Float, Key
 
 from fewstep import losses
 from fewstep._episode import Batch
-from fewstep._kernels._kernel import gaussian, squared_distances
-from fewstep._kernels._measure import center
-from fewstep._kernels._spectral import solve
+from fewstep._kernels import center, gaussian, solve, squared_distances
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
@@ -42,8 +40,8 @@ def embedding(network: Network, ways: int, loss: Loss = losses.cross_entropy) ->
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         return _classes(features, labeled(support, ways), _sigma(meta))
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
-        return _logits(kept, features, _sigma(meta))
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        return _logits(memory, features, _sigma(meta))
 
     return by_features(network, loss, _bandwidth, keep, compare)
 
@@ -61,11 +59,11 @@ def spectral(network: Network, ways: int, loss: Loss = losses.cross_entropy) -> 
         labels = labeled(support, ways)
         features = features * (jnp.sum(labels, 1, keepdims=True) > 0)  # rows of no weight have no say
         width = jnp.asarray(min(2 * ways, features.shape[1]))
-        found = solve(features, center(labels), _mean_distance(features, labels), width, None, features.shape[0])
-        return {"weight": found.weight, **_classes(features @ found.weight, labels, _sigma(meta))}
+        solution = solve(features, center(labels), _mean_distance(features, labels), width, None, features.shape[0])
+        return {"weight": solution.weight, **_classes(features @ solution.weight, labels, _sigma(meta))}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
-        return _logits(kept, features @ kept["weight"], _sigma(meta))
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        return _logits(memory, features @ memory["weight"], _sigma(meta))
 
     head, plain = by_features(network, loss, _bandwidth, keep, compare), prototypes(network, ways, loss)
     return Learner(head.init, plain.loss, head.adapt, head.predict)
@@ -90,12 +88,12 @@ def _classes(rows: Float[Array, "rows d"], labels: Float[Array, "rows ways"], si
     return {"rows": rows, "shares": labels * jax.lax.rsqrt(jnp.maximum(squares, 1e-12))[None]}
 
 
-def _logits(kept: dict[str, Array], features: Float[Array, "rows d"], sigma: Array) -> Float[Array, "rows ways"]:
+def _logits(memory: dict[str, Array], features: Float[Array, "rows d"], sigma: Array) -> Float[Array, "rows ways"]:
     """log z, summed in logarithms, so that a query far from all classes still has a nearest."""
-    near = -squared_distances(features, kept["rows"]) / (2 * jnp.square(sigma))
-    shares = kept["shares"].T[None]
+    near = -squared_distances(features, memory["rows"]) / (2 * jnp.square(sigma))
+    shares = memory["shares"].T[None]
     logs = jnp.where(shares > 0, near[:, None] + jnp.log(jnp.where(shares > 0, shares, 1)), -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, -1, keepdims=True))
     finite = jnp.where(jnp.isfinite(top), top, 0)
-    made = jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
-    return jnp.where(jnp.any(shares > 0, -1), made, jnp.finfo(made.dtype).min)  # a class without examples never wins
+    score = jnp.log(jnp.sum(jnp.exp(logs - finite), -1) + 1e-30) + finite[..., 0]
+    return jnp.where(jnp.any(shares > 0, -1), score, jnp.finfo(score.dtype).min)  # a class without examples never wins

@@ -50,13 +50,13 @@ def matching(
             features = _in_both_directions(meta["context"], features, support.weight > 0)
         return {"features": features, "labels": labeled(support, ways)}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+    def compare(meta: Meta, support: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
         if full_context is not None:
-            features = jax.vmap(lambda one: _attending(meta["context"]["attention"], one, kept))(features)
-        near = unit(features) @ unit(kept["features"]).T
-        there = kept["labels"].sum(1)[None] > 0
+            features = jax.vmap(lambda one: _attending(meta["context"]["attention"], one, support))(features)
+        near = unit(features) @ unit(support["features"]).T
+        there = support["labels"].sum(1)[None] > 0
         attention = jax.nn.softmax(jnp.where(there, near, -jnp.inf), axis=1)
-        return jnp.log(attention @ kept["labels"] + 1e-12)
+        return jnp.log(attention @ support["labels"] + 1e-12)
 
     return by_features(network, loss, init if full_context else nothing, keep, compare)
 
@@ -70,12 +70,12 @@ def _in_both_directions(
     return features + read(context["forward"], features, there=there) + back
 
 
-def _attending(cell: dict[str, Array], feature: Float[Array, " d"], kept: dict[str, Array]) -> Float[Array, " d"]:
+def _attending(cell: dict[str, Array], feature: Float[Array, " d"], support: dict[str, Array]) -> Float[Array, " d"]:
     """A query's feature after some reads of the support, each attending to what the one before asked for."""
     hidden = memory = jnp.zeros_like(feature)
-    there = kept["labels"].sum(1) > 0
+    there = support["labels"].sum(1) > 0
     for _ in range(_READS):
-        attention = jax.nn.softmax(jnp.where(there, kept["features"] @ (hidden + feature), -jnp.inf))
-        read = attention @ kept["features"]
+        attention = jax.nn.softmax(jnp.where(there, support["features"] @ (hidden + feature), -jnp.inf))
+        read = attention @ support["features"]
         hidden, memory = _dense.lstm(cell, jnp.concatenate([feature, read]), hidden, memory)
     return hidden + feature

@@ -25,7 +25,7 @@ from fewstep.learners._features import by_features, unit
 from fewstep.learners._sequence import Sizes
 
 _GENERATOR = 20  # hidden units of m and of d
-_CUT = 7.0  # entries below exp(-7) are told as they are, others by logarithm and sign
+_CUT = 7.0  # entries below exp(-7) are passed on as they are, others by logarithm and sign
 Layers = list[_dense.Weights]
 
 
@@ -58,14 +58,14 @@ def metanet(network: Network, sizes: Sizes, loss: Loss = losses.squared_error, *
         where = jax.vmap(lambda feature: _hidden(net["represent"], fast, feature))(features)
         return {"represent": fast, "memory": memory, "where": where, "there": support.weight > 0}
 
-    def compare(meta: Meta, kept: dict[str, PyTree], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
+    def compare(meta: Meta, task: dict[str, PyTree], features: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
         net = meta["metanet"]
 
         def one(feature: Float[Array, " d"]) -> Float[Array, " outputs"]:
-            asked = _hidden(net["represent"], kept["represent"], feature)
-            near = (unit(kept["where"]) @ unit(asked[None]).T)[:, 0]
-            attention = jax.nn.softmax(jnp.where(kept["there"], near, -jnp.inf))
-            fast = jax.tree.map(lambda leaf: jnp.tensordot(attention, leaf, 1), kept["memory"])
+            address = _hidden(net["represent"], task["represent"], feature)
+            near = (unit(task["where"]) @ unit(address[None]).T)[:, 0]
+            attention = jax.nn.softmax(jnp.where(task["there"], near, -jnp.inf))
+            fast = jax.tree.map(lambda leaf: jnp.tensordot(attention, leaf, 1), task["memory"])
             return _forward(net["base"], fast, feature)
 
         return jax.vmap(one)(features)
@@ -75,14 +75,14 @@ def metanet(network: Network, sizes: Sizes, loss: Loss = losses.squared_error, *
 
 def _forward(slow: Layers, fast: Layers | None, x: Float[Array, " d"]) -> Float[Array, " outputs"]:
     hidden = _hidden(slow, fast, x)
-    made = _dense.apply(slow[-1], hidden)
-    return made if fast is None else made + _dense.apply(fast[-1], hidden)
+    outputs = _dense.apply(slow[-1], hidden)
+    return outputs if fast is None else outputs + _dense.apply(fast[-1], hidden)
 
 
 def _hidden(slow: Layers, fast: Layers | None, x: Float[Array, " d"]) -> Float[Array, " width"]:
     """The first layer, slow and fast side by side."""
-    made = jax.nn.relu(_dense.apply(slow[0], x))
-    return made if fast is None else made + jax.nn.relu(_dense.apply(fast[0], x))
+    units = jax.nn.relu(_dense.apply(slow[0], x))
+    return units if fast is None else units + jax.nn.relu(_dense.apply(fast[0], x))
 
 
 def _generator(key: Key[Array, ""]) -> Layers:
@@ -94,7 +94,7 @@ def _generate(generator: Layers, slopes: Layers) -> Layers:
     """Fast weights from slopes, each entry on its own."""
 
     def entry(leaf: Float[Array, "..."]) -> Float[Array, "..."]:
-        rows = _told(leaf.reshape(-1))
+        rows = _preprocess(leaf.reshape(-1))
         for layer in generator[:-1]:
             rows = jax.nn.relu(_dense.apply(layer, rows))
         return 0.1 * _dense.apply(generator[-1], rows).reshape(leaf.shape)
@@ -102,7 +102,7 @@ def _generate(generator: Layers, slopes: Layers) -> Layers:
     return jax.tree.map(entry, slopes)
 
 
-def _told(slopes: Float[Array, " entries"]) -> Float[Array, "entries 2"]:
+def _preprocess(slopes: Float[Array, " entries"]) -> Float[Array, "entries 2"]:
     """An entry of a gradient as two numbers of a useful size: logarithm and sign, or for a tiny one itself."""
     size = jnp.abs(slopes)
     large = size >= jnp.exp(-_CUT)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep import losses
+from fewstep._contract import EpisodeLoss, Init
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._learner import Adapted, Learner, gradient_learner
@@ -37,9 +38,9 @@ def neighbor(classifier: Network, features: Network, ways: int) -> Learner:
     def keep(meta: Meta, features: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         return {"features": unit(features), "labels": labeled(support, ways)}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
-        near = unit(features) @ kept["features"].T
-        own = kept["labels"].T[None] > 0
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        near = unit(features) @ memory["features"].T
+        own = memory["labels"].T[None] > 0
         return jnp.max(jnp.where(own, near[:, None], _ABSENT), axis=-1)
 
     inner = by_features(features, losses.cross_entropy, nothing, keep, compare)
@@ -67,7 +68,7 @@ def finetune(classifier: Network, fresh: Network, rule: Rule) -> Learner:
     def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **how: Any) -> Adapted:
         return inner.adapt(begun(meta), key, support, steps, **how)
 
-    def predict(meta: Meta, adapted: Adapted, x: Any, weight: Array | None = None) -> Any:
+    def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         return inner.predict(begun(meta), adapted, x, weight)
 
     return Learner(_init(classifier), _loss(classifier), adapt, predict)
@@ -93,12 +94,12 @@ def _shapes(network: Network) -> PyTree:
     return jax.eval_shape(network.init, jax.eval_shape(lambda: jax.random.key(0)))
 
 
-def _init(classifier: Network) -> Any:
+def _init(classifier: Network) -> Init:
     return lambda key: {"weights": classifier.init(key)}
 
 
-def _loss(classifier: Network) -> Any:
-    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Float[Array, ""]:
+def _loss(classifier: Network) -> EpisodeLoss:
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         query = episode.query
         logits, _ = classifier.apply(meta["weights"], (), query.x, query.weight)
         return losses.cross_entropy(logits, query)

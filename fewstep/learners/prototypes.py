@@ -29,8 +29,8 @@ def prototypes(network: Network, ways: int, loss: Loss = losses.cross_entropy) -
         count = parts.sum(0)[:, None]
         return {"prototypes": (parts.T @ features) / jnp.maximum(count, 1e-12)}
 
-    def compare(meta: Meta, kept: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
-        apart = features[:, None] - kept["prototypes"][None]
+    def compare(meta: Meta, memory: dict[str, Array], features: Float[Array, "rows d"]) -> Float[Array, "rows ways"]:
+        apart = features[:, None] - memory["prototypes"][None]
         return -jnp.sum(jnp.square(apart), axis=-1)
 
     return by_features(network, loss, nothing, keep, compare)

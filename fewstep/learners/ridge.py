@@ -24,7 +24,7 @@ from fewstep.learners._features import by_features
 def ridge(
     network: Network, features: int, outputs: int = 1, *, classes: bool = False, loss: Loss | None = None
 ) -> Learner:
-    """The learner that solves for its last layer. `network` gives as many `features` as told.
+    """The learner that solves for its last layer. The outputs of `network` are as many as `features`.
 
     **Arguments:** `outputs`, numbers or `classes`; classes are regressed on as -1 and 1, and the prediction is scaled
     and shifted by two learned numbers before the softmax, as in the paper.
@@ -38,12 +38,12 @@ def ridge(
         start = {"weights": jnp.zeros((features + 1, outputs)), "log_penalty": jnp.zeros(())}
         return {"ridge": start | ({"scale": jnp.ones(()), "shift": jnp.zeros(())} if classes else {})}
 
-    def seen(raw: Float[Array, "rows d"]) -> Float[Array, "rows e"]:
+    def extend(raw: Float[Array, "rows d"]) -> Float[Array, "rows e"]:
         """The features with a one beside them, of a size that the number of features does not change."""
         return jnp.concatenate([raw / jnp.sqrt(features), jnp.ones((raw.shape[0], 1))], axis=1)
 
     def keep(meta: Meta, raw: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
-        start, f = meta["ridge"], seen(raw)
+        start, f = meta["ridge"], extend(raw)
         y = 2 * jax.nn.one_hot(support.y, outputs) - 1 if classes else support.y
         # Solved in the space of the rows, which are few: (F'DF + cI)^-1 F'D = F'R (R F F' R + cI)^-1 R with R = D^1/2.
         # A row of weight 0 must not pass the root: its derivative there is infinite.
@@ -53,9 +53,9 @@ def ridge(
         gram = weighted @ weighted.T + jnp.exp(start["log_penalty"]) * jnp.eye(f.shape[0])
         return {"weights": start["weights"] + weighted.T @ jnp.linalg.solve(gram, root * (y - f @ start["weights"]))}
 
-    def compare(meta: Meta, kept: dict[str, Array], raw: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
-        made = seen(raw) @ kept["weights"]
-        return made * meta["ridge"]["scale"] + meta["ridge"]["shift"] if classes else made
+    def compare(meta: Meta, memory: dict[str, Array], raw: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
+        answer = extend(raw) @ memory["weights"]
+        return answer * meta["ridge"]["scale"] + meta["ridge"]["shift"] if classes else answer
 
     return by_features(
         network, loss or (losses.cross_entropy if classes else losses.squared_error), init, keep, compare

@@ -53,11 +53,11 @@ def snail(
     order = _order(blocks)
 
     def init(key: Key[Array, ""]) -> Meta:
-        width, made = sizes.token, {}
+        width, weights = sizes.token, {}
         for number, (kind, size) in enumerate(order):
             key, own = jax.random.split(key)
-            made[f"{kind}_{number}"], width = _BEGIN[kind](own, width, size, gaps)
-        return {"snail": {**made, "last": _dense.dense(key, width, sizes.outputs, gain=0.1)}}
+            weights[f"{kind}_{number}"], width = _BEGIN[kind](own, width, size, gaps)
+        return {"snail": {**weights, "last": _dense.dense(key, width, sizes.outputs, gain=0.1)}}
 
     def read(meta: Meta, rows: Float[Array, "steps d"], there: Bool[Array, " steps"]) -> Float[Array, " outputs"]:
         for number, (kind, size) in enumerate(order):
@@ -76,8 +76,8 @@ def _order(blocks: Blocks) -> list[tuple[str, tuple[int, ...]]]:
     runs = [("convolutions", (channels,)) for channels in blocks.convolutions]
     reads = [("attention", pair) for pair in blocks.attention]
     first, second = (reads, runs) if blocks.attention_first else (runs, reads)
-    made = [part for pair in zip(first, second, strict=False) for part in pair]
-    return made + first[len(second) :] + second[len(first) :]
+    order = [part for pair in zip(first, second, strict=False) for part in pair]
+    return order + first[len(second) :] + second[len(first) :]
 
 
 def _new_convolutions(
@@ -86,19 +86,19 @@ def _new_convolutions(
     channels = size[0]
     keys = jax.random.split(key, len(gaps))
     widths = [width + number * channels for number in range(len(gaps) + 1)]
-    made = {
+    weights = {
         f"gap_{g}": _dense.dense(k, 2 * w, 2 * channels)
         for g, k, (w, _) in zip(gaps, keys, pairwise(widths), strict=True)
     }
-    return made, widths[-1]
+    return weights, widths[-1]
 
 
 def _new_attention(
     key: Key[Array, ""], width: int, size: tuple[int, ...], gaps: list[int]
 ) -> tuple[dict[str, _dense.Weights], int]:
     keys, outputs = jax.random.split(key, 3), {"query": size[0], "key": size[0], "value": size[1]}
-    made = {name: _dense.dense(k, width, n) for k, (name, n) in zip(keys, outputs.items(), strict=True)}
-    return made, width + size[1]
+    weights = {name: _dense.dense(k, width, n) for k, (name, n) in zip(keys, outputs.items(), strict=True)}
+    return weights, width + size[1]
 
 
 _BEGIN = {"convolutions": _new_convolutions, "attention": _new_attention}
@@ -110,8 +110,8 @@ def _convolve(
     """Padding stays 0, as what lies before the first step."""
     for gap in gaps:
         before = jnp.concatenate([jnp.zeros_like(rows[:gap]), rows])[: len(rows)]
-        found, gate = jnp.split(_dense.apply(weights[f"gap_{gap}"], jnp.concatenate([before, rows], axis=1)), 2, axis=1)
-        rows = jnp.concatenate([rows, jnp.where(there[:, None], jnp.tanh(found) * jax.nn.sigmoid(gate), 0.0)], axis=1)
+        value, gate = jnp.split(_dense.apply(weights[f"gap_{gap}"], jnp.concatenate([before, rows], axis=1)), 2, axis=1)
+        rows = jnp.concatenate([rows, jnp.where(there[:, None], jnp.tanh(value) * jax.nn.sigmoid(gate), 0.0)], axis=1)
     return rows
 
 
@@ -121,6 +121,6 @@ def _attend(
     """Each step reads itself and those before it that are not padding."""
     query, key, value = (_dense.apply(weights[name], rows) for name in ("query", "key", "value"))
     steps = jnp.arange(len(rows))
-    seen = (steps[:, None] >= steps[None]) & (there[None] | (steps[:, None] == steps[None]))
-    attention = jax.nn.softmax(jnp.where(seen, query @ key.T / width**0.5, -jnp.inf), axis=1)
+    visible = (steps[:, None] >= steps[None]) & (there[None] | (steps[:, None] == steps[None]))
+    attention = jax.nn.softmax(jnp.where(visible, query @ key.T / width**0.5, -jnp.inf), axis=1)
     return jnp.concatenate([rows, jnp.where(there[:, None], attention @ value, 0.0)], axis=1)

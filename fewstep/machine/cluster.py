@@ -25,7 +25,7 @@ def find_place(
     coordinator: str | None, processes: int | None, process: int | None, environment: Mapping[str, str]
 ) -> Place | None:
     """The place of this process among several, or `None` when it is alone. What flags leave open, the environment
-    tells."""
+    says."""
     coordinator = coordinator or environment.get(COORDINATOR)
     processes = _number(environment, PROCESSES) if processes is None else processes
     process = _number(environment, PROCESS) if process is None else process
@@ -53,13 +53,13 @@ def _detected(environment: Mapping[str, str]) -> Place | None:
     if counted is not None:
         if _MPI[0] in environment and "OMPI_MCA_orte_hnp_uri" not in environment and _SLURM[0] not in environment:
             raise FewstepError(
-                f"mpirun started {counted[0]} processes and tells no address to meet at: Open MPI 5 has none. Give "
+                f"mpirun started {counted[0]} processes and gives no address to meet at: Open MPI 5 has none. Give "
                 "one, the host of the first process and a free port: --coordinator HOST:PORT. To train alone: "
                 "--coordinator none."
             )
         return Place(None, *counted)
     indexed = "KUBERNETES_SERVICE_HOST" in environment and "JOB_COMPLETION_INDEX" in environment
-    # JAX asks Kubernetes itself through this package; without it, the manifest has to tell.
+    # JAX asks Kubernetes itself through this package; without it, the manifest has to say it.
     return Place(None, None, None) if indexed and importlib.util.find_spec("kubernetes") else None
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import jax
 
-from fewstep.data import cache
+from fewstep.files import cache
 
 _SECONDS = 0.5  # programs that compile faster are not worth a file
-_MOST_BYTES = 1_000_000_000
+_MAX_BYTES = 1_000_000_000
 
 
 def keep_compiled() -> Path | None:
@@ -43,7 +43,7 @@ def machine() -> str:
     return hashlib.sha256(f"{platform.machine()} {kind}".encode()).hexdigest()[:12]
 
 
-def _forget_oldest(folder: Path, most: int = _MOST_BYTES) -> None:
+def _forget_oldest(folder: Path, most: int = _MAX_BYTES) -> None:
     """Removes the oldest files until the rest are small enough together."""
     files = sorted((file.stat().st_mtime, file.stat().st_size, file) for file in folder.iterdir() if file.is_file())
     over = sum(size for _, size, _ in files) - most

@@ -19,19 +19,20 @@ from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, PartitionSpec
 
 from fewstep._errors import FewstepError
-from fewstep._mesh import everywhere
-from fewstep.machine.layout import Layout, on_cpu
+from fewstep.compute import everywhere
+from fewstep.files import JSON
+from fewstep.machine.devices import Layout, on_cpu
 
-DEVICES = "FEWSTEP_DEVICES"  # of each process, told by `fewstep launch`
-_KEPT = 100  # decisions that are kept for processes that are slow to read them
+DEVICES = "FEWSTEP_DEVICES"  # of each process, set by `fewstep launch`
+_MAX_DECISIONS = 100  # decisions that are kept for processes that are slow to read them
 _POLL_MS = 1000
-_STOP, _REFUSED, _LEFT = "fewstep/stop", "fewstep/refused", "fewstep/left/"
+_STOP, _REFUSED, _LEAVING = "fewstep/stop", "fewstep/refused", "fewstep/left/"
 _OF_THE_LOST = ("Gloo", "NCCL", "oordination", "arrier", "Connection", "Socket closed", "heartbeat")
 _numbers = itertools.count()
 
 
 class Refused(FewstepError):
-    """What another process refused: said there, and told to all."""
+    """What another process refused: said there, and reported to all."""
 
 
 def several() -> bool:
@@ -54,7 +55,7 @@ def first() -> bool:
     return index() == 0
 
 
-def agreed(value: Any) -> Any:
+def agree(value: JSON) -> JSON:
     """Process 0's value in every process; it must be plain data. All processes have to come here."""
     if not several():
         return value
@@ -62,20 +63,20 @@ def agreed(value: Any) -> Any:
     if not first():
         return json.loads(_heard(f"fewstep/agreed/{number}"))
     client.key_value_set(f"fewstep/agreed/{number}", json.dumps(value))
-    if number >= _KEPT:
-        client.key_value_delete(f"fewstep/agreed/{number - _KEPT}")
+    if number >= _MAX_DECISIONS:
+        client.key_value_delete(f"fewstep/agreed/{number - _MAX_DECISIONS}")
     return value
 
 
-def asked(stop: bool) -> bool:
-    """Tells process 0 that this process was asked to stop; in process 0, whether any was."""
+def request_stop(stop: bool) -> bool:
+    """Informs process 0 that this process was asked to stop; in process 0, whether any was."""
     if not several():
         return stop
     if not first():
         if stop:
             _client().key_value_set(_STOP, "", allow_overwrite=True)
         return stop
-    return stop or _found(_STOP) is not None
+    return stop or _look_up(_STOP) is not None
 
 
 def refuse(message: str) -> None:
@@ -87,9 +88,9 @@ def refuse(message: str) -> None:
 
 
 def refused() -> str | None:
-    """Why another process ended, if it could tell."""
+    """Why another process ended, if it could say."""
     try:
-        return _found(_REFUSED)
+        return _look_up(_REFUSED)
     except JaxRuntimeError:
         return None
 
@@ -104,15 +105,15 @@ def lost(error: BaseException) -> bool:
 def leave() -> int:
     """Notes that this process ends before its time, and says how many have noted it."""
     try:
-        _client().key_value_set(f"{_LEFT}{index()}", "", allow_overwrite=True)
-        return len(_client().key_value_dir_get(_LEFT))
+        _client().key_value_set(f"{_LEAVING}{index()}", "", allow_overwrite=True)
+        return len(_client().key_value_dir_get(_LEAVING))
     except JaxRuntimeError:
         return 0
 
 
 def make_mesh(devices: int) -> Mesh:
     """A mesh with one axis, `tasks`, of that many devices of each process."""
-    chosen: list[Any] = []
+    chosen: list[jax.Device] = []
     for number in range(jax.process_count()):
         own = [device for device in jax.devices() if device.process_index == number]
         if len(own) < devices:
@@ -142,11 +143,11 @@ def _meet() -> None:
     while first() and len(_client().key_value_dir_get(here)) < count():
         _raise_if_refused()
         time.sleep(0.05)
-    agreed(True)
+    agree(True)
 
 
 def agreed_layout(chosen: Layout, *, asked: bool) -> Layout:
-    """The layout of process 0: the devices that were `asked` for or that the environment tells, or as `chosen`. Of
+    """The layout of process 0: the devices that were `asked` for or that the environment names, or as `chosen`. Of
     several processes with other than host devices, each uses all it sees."""
     if not asked and DEVICES in os.environ:
         if not os.environ[DEVICES].isdecimal() or int(os.environ[DEVICES]) < 1:
@@ -154,7 +155,7 @@ def agreed_layout(chosen: Layout, *, asked: bool) -> Layout:
         chosen = chosen._replace(devices=int(os.environ[DEVICES]))
     elif not asked and several() and not on_cpu():
         chosen = chosen._replace(devices=jax.local_device_count())
-    return Layout(*agreed(chosen))
+    return Layout(*agree(chosen))
 
 
 def _client() -> Any:
@@ -176,7 +177,7 @@ def _raise_if_refused() -> None:
         raise Refused(reason)
 
 
-def _found(key: str) -> str | None:
+def _look_up(key: str) -> str | None:
     try:
         return _client().key_value_try_get(key)
     except JaxRuntimeError as error:

@@ -2,13 +2,16 @@
 
 import itertools
 import os
-from importlib.metadata import entry_points
-from importlib.util import find_spec
-from typing import NamedTuple
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
-from fewstep.experiments.experiment import Experiment
+from fewstep._errors import FewstepError
+from fewstep.experiments import Experiment
+from fewstep.machine import distributed
+from fewstep.machine.devices import Layout, cores, on_cpu
+from fewstep.problems import kind_of
 
 # Products of numbers in a step from which spreading its tasks over cores pays. Measured on 2 cores: 25 tasks of 10
 # points on a perceptron of 100-100 (5e6) are as fast either way, of 50 points on 128-128 (4e7) half as fast again.
@@ -16,41 +19,50 @@ _HEAVY = 10_000_000
 _THREADS = "PJRT_NPROC"  # how many threads JAX's CPU client gets, read when it starts
 
 
-class Layout(NamedTuple):
-    """The devices that share a step's tasks, and the tasks each takes at once (`None`: all of its share)."""
-
-    devices: int
-    chunk: int | None
-
-
-def choose(experiment: Experiment, inner_steps: int) -> Layout:
+def choose(experiment: Experiment) -> Layout:
     """The given layout, completed: heavy tasks one at a time on every core, light ones all together on one."""
-    heavy = experiment.has_images or _work(experiment, inner_steps) >= _HEAVY
-    devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy and on_cpu() else 1)
-    return Layout(devices, experiment.chunk or (1 if heavy and on_cpu() else None))
+    heavy = (kind_of(experiment.located(experiment.tasks)).heavy or _work(experiment) >= _HEAVY) and on_cpu()
+    devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy else 1)
+    return Layout(devices, experiment.chunk or (1 if heavy else None))
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(usable_cores())
+def lay_out(experiment: Experiment, layout: Layout | None = None) -> Layout:
+    """The devices of a training, made before JAX starts, and its chunk: by rule of thumb, unless a layout is chosen. Of
+    several processes, all start JAX here."""
+    wanted = experiment.devices > 0
+    places = distributed.agreed_layout(layout or choose(experiment), asked=wanted)
+    places = places._replace(devices=prepare(places, wanted=wanted))
+    if distributed.several():
+        jax.devices()  # it waits for the others, so none may be waiting for something else
+    return places
 
 
-def usable_cores() -> set[int]:
-    """The cores this process may use."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+def make_mesh(devices: int) -> Mesh | None:
+    """A mesh of that many devices with one axis, `tasks`; none for a single device. Of several processes, each has as
+    many."""
+    if distributed.several():
+        return distributed.make_mesh(devices)
+    if devices == 1:
+        return None
+    there = jax.devices()
+    if len(there) < devices:
+        raise FewstepError(
+            f"`devices` is {devices} and JAX sees {len(there)}. Use `devices={len(there)}`, or start a new process."
+        )
+    return Mesh(np.asarray(there[:devices]), ("tasks",))
 
 
-def prepare(layout: Layout, *, asked: bool) -> int:
+def prepare(layout: Layout, *, wanted: bool) -> int:
     """Makes as many host devices as the layout wants, and returns how many to use.
 
-    New devices can only be made before JAX has started. After that a number the user `asked` for stands, for
+    New devices can only be made before JAX has started. After that a number the user `wanted` stands, for
     `make_mesh` to say what is wrong with it; one that was chosen here gives way.
     """
     if layout.devices > 1 and on_cpu():
         try:
             jax.config.update("jax_num_cpu_devices", layout.devices)
         except RuntimeError:
-            return layout.devices if asked else min(layout.devices, len(jax.devices()))
+            return layout.devices if wanted else min(layout.devices, len(jax.devices()))
     elif on_cpu() and not jax.distributed.is_initialized():
         _start_with_one_thread()
     return layout.devices
@@ -68,14 +80,9 @@ def _start_with_one_thread() -> None:
         del os.environ[_THREADS]  # processes that are started from here choose for themselves
 
 
-def _work(experiment: Experiment, inner_steps: int) -> int:
-    products = sum(a * b for a, b in itertools.pairwise(experiment.widths))
-    rows = max(experiment.shots, experiment.queries) * (inner_steps + 1)
-    return products * rows * experiment.meta_batch * experiment.seeds
-
-
-def on_cpu() -> bool:
-    """Whether the devices are host devices, without starting JAX."""
-    asked = jax.config.jax_platforms  # type: ignore[attr-defined]
-    accelerators = bool(entry_points(group="jax_plugins")) or find_spec("libtpu") is not None
-    return asked.startswith("cpu") if asked else not accelerators
+def _work(experiment: Experiment) -> int:
+    """About how many products a step takes, of a perceptron."""
+    widths = experiment.hidden if experiment.has("hidden") else (40, 40)
+    steps = experiment.inner_steps if experiment.has("inner_steps") else 0
+    rows = max(experiment.shots, experiment.queries) * (steps + 1)
+    return sum(a * b for a, b in itertools.pairwise(widths)) * rows * experiment.meta_batch * experiment.seeds

@@ -21,7 +21,7 @@ class Meter:
 
     @property
     def value(self) -> float | None:
-        """Steps a second, or nothing before there is something to tell."""
+        """Steps per second, or nothing before there is something to report."""
         return statistics.median(self.rates) if self.rates else None
 
 

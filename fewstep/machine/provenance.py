@@ -7,7 +7,7 @@ from pathlib import Path
 def commit() -> str | None:
     """The commit of the source tree that fewstep runs from, if it is one, and whether the tree differs from it."""
     here = Path(__file__).resolve().parents[2]
-    git = lambda *asked: subprocess.run(["git", *asked], cwd=here, capture_output=True, text=True, check=True).stdout
+    git = lambda *words: subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout
     if not (here / ".git").exists():
         return None
     try:

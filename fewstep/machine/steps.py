@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import jax
 
-from fewstep._mesh import everywhere
-from fewstep._train import TrainState, first_state, make_segment
-from fewstep.experiments.build import Built, build, lay_out, make_mesh
-from fewstep.experiments.experiment import Experiment
+from fewstep.compute import everywhere
+from fewstep.experiments import Built, Experiment, build
+from fewstep.machine.layout import lay_out, make_mesh
+from fewstep.training import TrainState, first_state, make_segment
 
 
 def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainState]]:
@@ -18,7 +18,7 @@ def make_steps(experiment: Experiment) -> tuple[Built, Callable[[int], TrainStat
     places = lay_out(experiment)
     mesh = make_mesh(places.devices)
     built = build(experiment)
-    tasks, seeds = built.training, [experiment.seed + number for number in range(experiment.seeds)]
+    tasks, seeds = built.training, experiment.seed_list
     segment = make_segment(
         built.learner, tasks, built.optimizer, meta_batch=experiment.meta_batch, outer=built.outer, mesh=mesh,
         chunk=places.chunk,

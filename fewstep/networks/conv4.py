@@ -2,11 +2,11 @@
 
 import math
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
@@ -36,10 +36,10 @@ def conv4(
     filters=32, pool=True, average=False)`.
 
     **Arguments:** height, width and channels of the `image`; `outputs`, or `None` for a network without the linear
-    layer, which gives features; `blocks`, if they shall not be four; `pool` halves the image by 2x2 max-pooling instead
+    layer, which gives features; `blocks`, four by default; `pool` halves the image by 2x2 max-pooling instead
     of by a stride of 2; `average` takes the mean of the last map instead of all of it; `norm` is a mode of `normalize`;
-    its shift, and its scale if there is one, are meta-learned and not adapted unless `adapt_norm`; `start`: kernels as
-    of He and a small linear layer, or as in the MT-net code, Xavier's and, after an average, a linear layer of
+    its shift, and its scale if there is one, are meta-learned and not adapted unless `adapt_norm`; `start`: He
+    initialization and a small linear layer, or as in the MT-net code, Xavier's and, after an average, a linear layer of
     deviation 1.
 
     **Returns:** a `Network` that applies a metric in the cheaper of its two forms.
@@ -50,7 +50,7 @@ def conv4(
     if min(*image, *size, filters, blocks, 1 if outputs is None else outputs) < 1:
         raise FewstepError(
             f"conv4 of images {image} with {blocks} blocks of {filters} filters and {outputs} outputs: each must be at "
-            f"least 1, and {blocks} halvings must leave something of the image ({2**blocks} pixels with pooling)."
+            f"least 1, and {blocks} halvings must not use up the image ({2**blocks} pixels with pooling)."
         )
     layers = [_layer(name, 3, filters) for name in plan.names("conv")]
     layers += [] if outputs is None else [_layer("dense", 1, outputs)]
@@ -100,24 +100,26 @@ def _init(plan: _Plan, key: Key[Array, ""]) -> Params:
     return params
 
 
-def _apply(plan: _Plan, params: Params, state: Any, x: Float[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
+def _apply(
+    plan: _Plan, params: Params, state: PyTree, x: Float[Array, "rows ..."], weight: Array
+) -> tuple[Array, PyTree]:
     if x.shape[1:] != plan.image:
         raise FewstepError(f"x has rows of shape {x.shape[1:]}; this network takes images of shape {plan.image}.")
-    seen = []
+    statistics_by_block = []
     for number, (block, layer) in enumerate(zip(plan.names("conv"), plan.names("norm"), strict=True)):
         x = _convolution(params[block], x, 1 if plan.pool else 2)
         x, statistics = normalize(x, params[layer], plan.norm, weight, state[number] if state else None)
         x = jax.nn.relu(x)
-        x = _pooled(x) if plan.pool else x
-        seen.append(statistics)
+        x = _pool(x) if plan.pool else x
+        statistics_by_block.append(statistics)
     x = x.mean(axis=(1, 2)) if plan.average else x.reshape(x.shape[0], -1)
     y = x if plan.outputs is None else dense(params["dense"], x)
-    return y, tuple(seen) if plan.norm == "support" else ()
+    return y, tuple(statistics_by_block) if plan.norm == "support" else ()
 
 
 def _convolution(layer: dict[str, Array], x: Array, stride: int) -> Array:
     """The convolution and its bias, then the metric: multiplied into the kernel where the image has more places than
-    the kernel has entries a unit, applied to the outcome elsewhere."""
+    the kernel has entries per unit, applied to the outcome elsewhere."""
     kernel, bias = layer["kernel"], layer["bias"]
     if "metric" not in layer:
         return convolve(x, kernel, stride=stride) + bias[None, None, None]
@@ -128,8 +130,8 @@ def _convolution(layer: dict[str, Array], x: Array, stride: int) -> Array:
     return jnp.tensordot(convolve(x, kernel, stride=stride) + bias[None, None, None], metric, 1)
 
 
-def _pooled(x: Array) -> Array:
-    """The largest of each 2x2 square; a last odd row or column is left out."""
+def _pool(x: Array) -> Array:
+    """The largest of each 2x2 square; a last odd row or column is dropped."""
     return patches(x, (2, 2), (2, 2), "VALID").max(axis=(3, 4))
 
 

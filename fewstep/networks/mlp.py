@@ -2,11 +2,10 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Key, PyTree, Shaped
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer, Leaf, Network
@@ -26,7 +25,7 @@ def mlp(
     """A perceptron `inputs -> hidden -> outputs`: in each layer kernel and bias, a metric if there is one, activation.
 
     **Arguments:** sizes; the `activation` after all layers but the last; `std` of the normal distribution, cut at two
-    deviations, that kernels start from, or nothing for that of He, which deep networks need (biases start at 0);
+    deviations, that kernels start from, or `None` for He initialization, which deep networks need (biases start at 0);
     `bias_inputs`, how many learned numbers the first layer gets beside x: adapting them moves its bias further than
     adapting the bias does (a bias transformation).
 
@@ -45,10 +44,10 @@ def mlp(
             size(shape) * jax.random.truncated_normal(k, -2.0, 2.0, shape)
             for k, shape in zip(keys, shapes, strict=True)
         ]
-        made = {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
-        return made | ({"beside": {"x": jnp.zeros(bias_inputs)}} if bias_inputs else {})
+        params = {n: {"kernel": w, "bias": jnp.zeros(w.shape[1])} for n, w in zip(names, kernels, strict=True)}
+        return params | ({"beside": {"x": jnp.zeros(bias_inputs)}} if bias_inputs else {})
 
-    def apply(params: Params, state: Any, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, Any]:
+    def apply(params: Params, state: PyTree, x: Shaped[Array, "rows ..."], weight: Array) -> tuple[Array, PyTree]:
         if x.ndim != 2 or x.shape[1] != inputs:
             raise FewstepError(f"x has shape {x.shape}; this network takes rows of {inputs} numbers: (rows, {inputs}).")
         if bias_inputs:

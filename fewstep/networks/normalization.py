@@ -22,30 +22,30 @@ class Statistics(NamedTuple):
 
 
 def normalize(
-    x: Images, layer: dict[str, Array], mode: str, weight: Float[Array, " rows"], seen: Statistics | None
+    x: Images, layer: dict[str, Array], mode: str, weight: Float[Array, " rows"], support: Statistics | None
 ) -> tuple[Images, Statistics | None]:
     """`x` normalized, shifted (and scaled, if the layer has a scale), and the statistics to hand on to the query.
 
     **Arguments:** `mode`:
 
-    - `transductive`: each batch by its own statistics, the query set too, so that queries are not judged one by one;
-      this is what the papers' code does;
+    - `transductive`: each batch by its own statistics, the query set too, so that a prediction depends on the other
+      queries; this is what the papers' code does;
     - `support`: the support set by its own statistics, the query by those of the support;
     - `layer`, `group`: each image by its own, over all units or over groups of them.
 
-    Rows of weight 0 change no statistic. `seen` are the support's statistics, when there are any.
+    Rows of weight 0 change no statistic. `support` are the support's statistics, when there are any.
     """
     check_mode(mode)
     if mode in ("layer", "group"):
-        return _shifted(_by_image(x, 1 if mode == "layer" else _groups(x.shape[-1])), layer), None
-    own = _statistics(x, weight) if seen is None or mode == "transductive" else seen
-    root = jax.lax.rsqrt(own.variance + _EPSILON)
-    made = (x - own.mean[None, None, None]) * root[None, None, None]
-    return _shifted(made, layer), own if mode == "support" else None
+        return _shift(_by_image(x, 1 if mode == "layer" else _groups(x.shape[-1])), layer), None
+    statistics = _statistics(x, weight) if support is None or mode == "transductive" else support
+    root = jax.lax.rsqrt(statistics.variance + _EPSILON)
+    standard = (x - statistics.mean[None, None, None]) * root[None, None, None]
+    return _shift(standard, layer), statistics if mode == "support" else None
 
 
 def check_mode(mode: str) -> None:
-    """Refuses a name that is no mode."""
+    """Raises `FewstepError` for an unknown mode."""
     if mode not in MODES:
         raise unknown("normalization", mode, MODES)
 
@@ -67,6 +67,6 @@ def _groups(units: int) -> int:
     return next(groups for groups in range(min(_GROUPS, units), 0, -1) if units % groups == 0)
 
 
-def _shifted(x: Images, layer: dict[str, Array]) -> Images:
+def _shift(x: Images, layer: dict[str, Array]) -> Images:
     x = x * layer["scale"][None, None, None] if "scale" in layer else x
     return x + layer["shift"][None, None, None]

@@ -1,31 +1,46 @@
 """Published results, each as one command: the paper's table beside ours."""
 
-from fewstep.reproduce import depth as depth
-from fewstep.reproduce import more_steps as more_steps
-from fewstep.reproduce import omniglot as omniglot
-from fewstep.reproduce import out_of_range as out_of_range
-from fewstep.reproduce import photographs as photographs
-from fewstep.reproduce import polynomial as polynomial
-from fewstep.reproduce import random_start as random_start
-from fewstep.reproduce import sinusoid as sinusoid
-from fewstep.reproduce import step_size as step_size
-from fewstep.reproduce._report import HEAD as HEAD
-from fewstep.reproduce._report import UNFINISHED as UNFINISHED
-from fewstep.reproduce._report import cost_table as cost_table
-from fewstep.reproduce._report import table_rows as table_rows
-from fewstep.reproduce._report import unfinished_rows as unfinished_rows
+from fewstep.reproduce import (
+    curves,
+    depth,
+    layerwise,
+    more_steps,
+    omniglot,
+    out_of_range,
+    photographs,
+    polynomial,
+    random_start,
+    sinusoid,
+    step_size,
+    universality,
+)
+from fewstep.reproduce._figure import Figure as Figure
+from fewstep.reproduce._figure import style as style
+from fewstep.reproduce._figure import write_figure as write_figure
+from fewstep.reproduce._report import made_by as made_by
+from fewstep.reproduce._report import main_table as main_table
+from fewstep.reproduce._report import tables_of as tables_of
+from fewstep.reproduce._rows import Result as Result
+from fewstep.reproduce._rows import Row as Row
+from fewstep.reproduce._rows import as_json as as_json
+from fewstep.reproduce._rows import read_record as read_record
 from fewstep.reproduce._run import Watch as Watch
+from fewstep.reproduce._run import made_with as made_with
 from fewstep.reproduce._run import reproduce as reproduce
-from fewstep.reproduce._study import QUICK as QUICK
+from fewstep.reproduce._study import AnyStudy as AnyStudy
 from fewstep.reproduce._study import Cell as Cell
-from fewstep.reproduce._study import Scale as Scale
+from fewstep.reproduce._study import ImageOptions as ImageOptions
+from fewstep.reproduce._study import Options as Options
+from fewstep.reproduce._study import Results as Results
 from fewstep.reproduce._study import Study as Study
+from fewstep.reproduce._study import Table as Table
+from fewstep.reproduce._study import TrainingOptions as TrainingOptions
 
-STUDIES: dict[str, Study] = {
+STUDIES: dict[str, AnyStudy] = {
     study.name: study
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
-        photographs.MINI_STUDY, more_steps.STUDY, depth.STUDY, random_start.STUDY,
-        out_of_range.STUDY,
+        photographs.MINI_STUDY, more_steps.STUDY, depth.STUDY, random_start.STUDY, out_of_range.STUDY, layerwise.STUDY,
+        universality.STUDY, curves.STUDY,
     )
 }  # fmt: skip

@@ -1,72 +1,99 @@
-"""What the studies of images share: how a row is judged, told and drawn."""
+"""What the studies of images share: how a cell is evaluated, its rows, costs and episodes."""
 
 from collections.abc import Callable
-from typing import Any
+
+from markupsafe import Markup
 
 from fewstep.experiments import Experiment
-from fewstep.reports.episodes import EXPLANATION, episodes_html, example_episodes
-from fewstep.reproduce._study import Cell, Judged, Row, Scale
-from fewstep.runs import Model, evaluate_places, evaluate_run
+from fewstep.files import JSON
+from fewstep.models import Model, evaluate_model, evaluate_places
+from fewstep.pages import heading, paragraph
+from fewstep.problems import EXPLANATION, Plan, episodes_html, example_episodes
+from fewstep.reports import answering
+from fewstep.reproduce._measurement import Measurement, Score, Training, image_test, make_row, scores_of
+from fewstep.reproduce._rows import Cost, Published, Row, Setting
+from fewstep.reproduce._study import Cell, O, Results, TrainingOptions
 
-LEGEND = (
-    "± is the 95 % interval over the test tasks. A row meets the paper unless it is lower by more than the 95 % "
-    "interval of the difference. Statistics of the query: transductive, as in the papers; of the support: no query "
-    "sees another."
-)
 RULES = {"MT-net": "mtnet", "T-net": "tnet", "MAML": "maml", "Meta-SGD": "meta_sgd"}
+BY_ROW = ("only", "budget", "shots", "steps")  # each row takes hours, and has its own
+_STATISTICS = {"transductive": "of the query", "support": "of the support"}
 
 
-def image_experiment(scale: Scale, method: str, tasks: str, **options: Any) -> Experiment:
-    """An experiment of this scale on images; 40 validations draw its curve, in a quick run 4."""
-    every = max(1, scale.steps // (4 if scale.quick else 40))
-    small: dict[str, Any] = {"validation_tasks": 10, "filters": 8, "blocks": 2, "image_size": 28} if scale.quick else {}
-    sizes = {"seed": scale.seed, "seeds": scale.seeds, "steps": scale.steps}
-    return Experiment(method, tasks, log_every=every, validate_every=every, **(sizes | options | small))
+def image_experiment(options: TrainingOptions, method: str, tasks: str, **settings: JSON) -> Experiment:
+    """An experiment of this size on images; 40 validations draw its curve, in a quick run 4."""
+    every = max(1, options.steps // (4 if options.quick else 40))
+    small = {"validation_tasks": 10, "filters": 8, "blocks": 2, "image_size": 28} if options.quick else {}
+    sizes: JSON = {"seed": options.seed, "seeds": options.seeds, "steps": options.steps}
+    return Experiment(method, tasks, log_every=every, validate_every=every, **(sizes | settings | small))
 
 
-def judge_images(cell: Cell, model: Model, n_tasks: int, say: Callable[[str], None]) -> Judged:
+def evaluate_images(
+    cell: Cell[Training], found: Measurement, model: Model, n_tasks: int, say: Callable[[str], None]
+) -> Measurement:
     """The accuracy of a cell at each of its tests, and some episodes with its answers. Elsewhere, and where the support
-    is judged too, the statistics of the training alone are taken."""
-    errors, first = [], model.built.problem.norms[:1]
-    for ways, shots, queries in cell.tests:
-        errors += evaluate_run(
-            model, shots=(shots,), steps=cell.steps, n_tasks=n_tasks, ways=ways, queries=queries, say=say,
-            norms=first if cell.seen_too else None,
-        )  # fmt: skip
-    ways, shots, queries = cell.tests[0]
-    size: dict[str, Any] = {
-        "shots": (shots,),
-        "steps": cell.steps,
-        "n_tasks": n_tasks,
-        "ways": ways,
-        "queries": queries,
-        "norms": first,
-    }
-    if cell.elsewhere:
-        say(f"{cell.name}: judging in {len(cell.elsewhere)} more places.")
-    return {
-        "diverged_seeds": cell.experiment.seeds - len(model.whole),
-        "errors": errors,
-        "elsewhere": evaluate_places(model, dict(cell.elsewhere), **size) if cell.elsewhere else {},
-        "seen": evaluate_run(model, **size, on="support") if cell.seen_too else [],
-        "episodes": example_episodes(model, ways, shots, cell.steps_at_test[0]) if model.whole else [],
-    }
+    is evaluated too, the statistics of the training alone are taken."""
+    test, scores, first, steps = image_test(cell), [], model.problem.norms[:1], cell.plan.inner_steps
+    for ways, shots, queries in test.tests:
+        plan = Plan((shots,), n_tasks, queries, ways)
+        scores += evaluate_model(model, plan, steps=steps, say=say, norms=first if test.on_support else None)
+    ways, shots, queries = test.tests[0]
+    plan = Plan((shots,), n_tasks, queries, ways)
+    if cell.plan.elsewhere:
+        say(f"{cell.name}: evaluating in {len(cell.plan.elsewhere)} more places.")
+    places = (
+        evaluate_places(model, dict(cell.plan.elsewhere), plan, steps=steps, norms=first) if cell.plan.elsewhere else {}
+    )
+    return found._replace(
+        scores=scores_of(scores), elsewhere={place: scores_of(rows) for place, rows in places.items()},
+        on_support=scores_of(evaluate_model(model, plan, steps=steps, norms=first, on="support"))
+        if test.on_support else [],
+        episodes=example_episodes(model.problem, answering(model), ways, shots, test.steps[0]) if model.finite else [],
+    )  # fmt: skip
 
 
-def cost_rows(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Row]:
+def accuracy_rows(
+    cell: Cell[Training], found: Measurement, published: dict[tuple[int, int], tuple[float, float | None]]
+) -> list[Row]:
+    """The rows of a cell: at each test transductive beside the paper's, and by the support's statistics."""
+    rows, test = [], image_test(cell)
+    for ways, shots, _ in test.tests:
+        scores = [score for score in found.scores if (score.ways, score.shots) == (ways, shots)]
+        by_norm = {(score.norm, score.inner_steps): score for score in scores}
+        for norm in dict.fromkeys(score.norm for score in scores) or ["transductive"]:
+            paper = published.get((ways, shots)) if norm == "transductive" else None
+            for steps in test.steps if scores else test.steps[:1]:
+                several = {"inner steps": steps} if len(test.steps) > 1 else {}
+                setting = {"ways": ways, "shots": shots, **several, **cell.setting}
+                rows.append(_accuracy(cell, found, by_norm.get((norm, steps)), setting, norm, paper))
+    return rows
+
+
+def _accuracy(
+    cell: Cell[Training],
+    found: Measurement,
+    score: Score | None,
+    setting: Setting,
+    norm: str | None,
+    published: Published,
+) -> Row:
+    return make_row(
+        cell, found, score, metric="accuracy", published=published,
+        setting={**setting, "statistics": _STATISTICS.get(norm or "", "of an image")},
+        inner_steps=score and score.inner_steps, transductive=score.transductive if score else norm == "transductive",
+    )  # fmt: skip
+
+
+def cost_rows(results: Results[O, Training, Measurement]) -> list[Cost]:
     """The wall time of each row."""
     return [
-        {
-            "method": cell.label, "setting": cell.name, "steps": cell.experiment.steps,
-            "training_minutes": found["seconds"] / 60, "steps_per_second": found["steps_per_second"],
-        }
-        for cell, found in zip(cells, judged, strict=True)
-    ]  # fmt: skip
+        Cost(cell.label, cell.name, cell.plan.length, found.seconds / 60, steps_per_second=found.steps_per_second)
+        for cell, found in results.pairs
+    ]
 
 
-def episode_pages(cells: list[Cell], judged: list[Judged]) -> dict[str, str]:
+def episode_pages(results: Results[O, Training, Measurement]) -> dict[str, Markup]:
     """The page of example episodes: each query under the class it was given, right or wrong."""
-    parts = [f"<h1>Example episodes</h1><p>{EXPLANATION}</p>"]
-    for cell, found in zip(cells, judged, strict=True):
-        parts += [f"<h2>{cell.label}, {cell.name}</h2>", episodes_html(found["episodes"])]
-    return {"episodes": "".join(parts)}
+    parts = [heading("Example episodes", 1), paragraph(EXPLANATION)]
+    for cell, found in results.pairs:
+        parts += [heading(f"{cell.label}, {cell.name}"), episodes_html(list(found.episodes))]
+    return {"episodes": Markup().join(parts)}

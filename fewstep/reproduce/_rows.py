@@ -1,14 +1,129 @@
-"""Rows of a study's table: what was measured of a cell, beside what a paper has."""
+"""Rows of a study's table: what was measured of a cell, beside what a paper has, and the verdict."""
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from fewstep.reproduce._study import Cell, Judged, Row
+from fewstep.files import JSON
 
-Published = tuple[float, float | None] | None  # a mean and its 95 % interval, if that is known
+Changes = Mapping[str, JSON]  # settings of an experiment, by name
+Setting = Mapping[str, float | str]
+Published = tuple[float, float | None] | None  # a mean and its 95% interval, if that is known
 
 
-def verdict(mean: float | None, interval: float | None, published: Published, *, higher: bool = False) -> str:
-    """`meets` unless ours is worse than the paper's by more than the 95 % interval of the difference; `higher` says
+class Row(NamedTuple):
+    """A row of the result; `more` are keys that only some studies have.
+
+    `cell` and `steps` name the training behind it, and `command` the words that make it again.
+    """
+
+    method: str
+    setting: Mapping[str, float | str] = {}
+    metric: str = ""
+    mean: float | None = None
+    interval95: float | None = None
+    median: float | None = None
+    seed_std: float | None = None
+    n_tasks: int | None = None
+    seeds: int = 1
+    diverged_seeds: int = 0
+    diverged_tasks: int = 0
+    published: float | str | None = None
+    published_interval95: float | None = None
+    verdict: str = ""
+    ours: bool = False
+    seconds: float | None = None
+    cell: str | None = None
+    steps: int | None = None
+    command: str | None = None
+    more: Mapping[str, JSON] = {}
+
+
+class Cost(NamedTuple):
+    """What a method costs; nothing stands where it was not measured."""
+
+    method: str
+    setting: str | None = None
+    steps: int | None = None
+    training_minutes: float | None = None
+    training_seconds: float | None = None
+    steps_per_second: float | None = None
+    times_maml: float | None = None
+    steps_per_second_all_seeds: float | None = None
+    times_maml_all_seeds: float | None = None
+    steps_to_maml_final_error: int | None = None
+    seconds_to_maml_final_error: float | None = None
+
+
+class Unfinished(NamedTuple):
+    """A training under way: how far it is, its accuracy on the validation tasks, and the command that resumes it."""
+
+    cell: str
+    method: str
+    steps: int
+    seconds: float
+    step: int
+    validation_accuracy: float | None
+    command: str
+
+
+class Result(NamedTuple):
+    """What a study has come to; `more` are keys that only some studies have."""
+
+    name: str
+    protocol: str
+    quick: bool
+    scale: Mapping[str, JSON]
+    rows: list[Row]
+    command: str
+    versions: Mapping[str, str]
+    cores: int
+    commit: str | None
+    total_seconds: float = 0.0
+    report: str | None = None
+    cost: Sequence[Cost] = ()
+    unfinished: Sequence[Unfinished] = ()
+    trained_at_commits: Sequence[str] = ()
+    more: Mapping[str, JSON] = {}
+
+
+R = TypeVar("R")
+
+
+def as_json(value: object) -> JSON:
+    """A record as a JSON object, and what it holds likewise; the keys of `more` stand beside its own."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a NamedTuple
+        fields = {key: as_json(entry) for key, entry in value._asdict().items()}
+        more = fields.pop("more", {})
+        return {**fields, **more}
+    if isinstance(value, Mapping):
+        return {key: as_json(entry) for key, entry in value.items()}
+    return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def read_record(kind: Callable[..., R], stored: JSON) -> R:
+    """The value of a type, such as a record, that `as_json` wrote: what a record lacks has its default, what is beyond
+    it goes into `more`, if it has that."""
+    return cast(R, _read(kind, stored))
+
+
+def _read(kind: object, stored: JSON) -> object:
+    if isinstance(kind, type) and hasattr(kind, "_fields"):  # a NamedTuple
+        hints = get_type_hints(kind)
+        own = {key: _read(hints[key], value) for key, value in stored.items() if key in hints}
+        beyond = {key: value for key, value in stored.items() if key not in hints}
+        return kind(**own, **({"more": beyond} if "more" in hints else {}))
+    parts, container = get_args(kind), get_origin(kind)
+    if container is tuple:
+        return tuple(map(_read, parts, stored))
+    if container in (list, Sequence):
+        return [_read(parts[0], entry) for entry in stored]
+    if container in (dict, Mapping):
+        return {key: _read(parts[1], entry) for key, entry in stored.items()}
+    return stored
+
+
+def compare(mean: float | None, interval: float | None, published: Published, *, higher: bool = False) -> str:
+    """`meets` unless ours is worse than the paper's by more than the 95% interval of the difference; `higher` says
     that more is better."""
     if published is None:
         return ""
@@ -18,59 +133,11 @@ def verdict(mean: float | None, interval: float | None, published: Published, *,
     return "meets" if worse <= ((interval or 0.0) ** 2 + (published[1] or 0.0) ** 2) ** 0.5 else "misses"
 
 
-def make_row(
-    cell: Cell, judged: Judged, found: Row, *, metric: str, setting: dict[str, Any], published: Published
-) -> Row:
-    """The row of one score, `found`, which is empty where every seed diverged; a mean that is not finite is nothing."""
-    told = ("mean", "interval95", "median", "seed_std", "n_tasks")
-    judgement = verdict(found.get("mean"), found.get("interval95"), published, higher=metric == "accuracy")
-    return {
-        "method": cell.label,
-        "setting": setting,
-        "metric": metric,
-        **{key: found.get(key) for key in told},
-        "seeds": cell.experiment.seeds,
-        "diverged_seeds": judged["diverged_seeds"],
-        "diverged_tasks": found.get("diverged_tasks", 0),
-        "published": published[0] if published else None,
-        "published_interval95": published[1] if published else None,
-        "verdict": judgement if found else "diverged",
-        "ours": cell.ours,
-        "seconds": judged["seconds"],
-    }
-
-
-def error_row(cell: Cell, judged: Judged, shots: int, published: Published) -> Row:
-    """The row of one cell's error after one step, beside the paper's."""
-    lost = judged["diverged_seeds"] == cell.experiment.seeds
-    rows = [row for row in judged["errors"] if (row["shots"], row["inner_steps"]) == (shots, 1)]
-    setting = {**cell.setting, "shots": shots}
-    return make_row(cell, judged, {} if lost else rows[0], metric="mse", setting=setting, published=published)
-
-
-def accuracy_rows(
-    cell: Cell, judged: Judged, published: dict[tuple[int, int], tuple[float, float | None]]
-) -> list[Row]:
-    """The rows of a cell of images: at each test transductive beside the paper's, and by the support's statistics."""
-    rows = []
-    for ways, shots, _ in cell.tests:
-        mine = [row for row in judged["errors"] if (row["ways"], row["shots"]) == (ways, shots)]
-        for norm in dict.fromkeys(row["norm"] for row in mine) or ["transductive"]:
-            paper = published.get((ways, shots)) if norm == "transductive" else None
-            asked = {"ways": ways, "shots": shots}
-            for steps in cell.steps_at_test if mine else cell.steps_at_test[:1]:
-                found: Row = next((row for row in mine if (row["norm"], row["inner_steps"]) == (norm, steps)), {})
-                several = {"inner steps": steps} if len(cell.steps_at_test) > 1 else {}
-                rows.append(_accuracy(cell, judged, found, asked | several, norm, paper))
-    return rows
-
-
-def _accuracy(cell: Cell, judged: Judged, found: Row, asked: dict[str, int], norm: str, published: Published) -> Row:
-    whose = {"transductive": "of the query", "support": "of the support"}.get(norm, "of an image")
-    setting = {**asked, **cell.setting, "statistics": whose}
-    return make_row(cell, judged, found, metric="accuracy", setting=setting, published=published) | {
-        "cell": cell.name,
-        "inner_steps": found.get("inner_steps"),
-        "transductive": found.get("transductive", norm == "transductive"),
-        "steps": cell.experiment.steps,
-    }
+def with_verdicts(rows: list[Row], claim: Callable[[Row, list[Row]], bool | str | None]) -> list[Row]:
+    """The rows with what a claim says of each, given all: whether it holds, or in words; `None` says nothing."""
+    words: dict[bool | str, str] = {True: "meets", False: "misses"}
+    said = [claim(row, rows) for row in rows]
+    return [
+        row if holds is None else row._replace(verdict=words.get(holds, str(holds)))
+        for row, holds in zip(rows, said, strict=True)
+    ]

@@ -1,24 +1,20 @@
-"""Runs a study: trains its grid, judges it, and writes the result, the figures and the report."""
+"""Runs a study: its cells, each in a folder; then writes the result, the figures and the report."""
 
 import dataclasses
 import importlib.metadata
 import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from fewstep._errors import unknown
-from fewstep.experiments.build import inner_steps
-from fewstep.files import finite, read_json, write_json
-from fewstep.machine import layout
+from fewstep.files import JSON, finite, read_json, write_json
+from fewstep.machine.devices import cores
 from fewstep.machine.provenance import commit
 from fewstep.reproduce import _folder
-from fewstep.reproduce._gather import command, gather, row_command, unfinished
-from fewstep.reproduce._grid import begun, finished, fitted, run_cell
+from fewstep.reproduce._measurement import Training
 from fewstep.reproduce._report import write_report
-from fewstep.reproduce._speed import measure
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study, name
+from fewstep.reproduce._rows import Result, Row, as_json, read_record
+from fewstep.reproduce._speed import Rate, Speed
+from fewstep.reproduce._study import AnyCell, Cell, M, O, P, Pairs, Results, Study
 from fewstep.runs import Progress
 
 _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
@@ -26,134 +22,101 @@ _PACKAGES = ("fewstep", "jax", "jaxlib", "optax", "numpy")
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """Who is told: `cells(cells)` gives the progress of each cell by its number, `say` takes remarks."""
+    """Who watches: `cells(cells)` gives the progress of each cell by its number, `say` takes remarks."""
 
-    cells: Callable[[list[Cell]], Callable[[int], Progress]]
+    cells: Callable[[list[AnyCell]], Callable[[int], Progress]]
     say: Callable[[str], None]
 
 
 def reproduce(
-    study: Study, folder: Path, scale: Scale, watch: Watch, *, resume: bool = False, overwrite: bool = False
-) -> dict[str, Any] | None:
-    """Runs a study in a folder, or goes on with it; the result, or nothing if a signal stopped it.
+    study: Study[O, P, M], out: Path, options: O, watch: Watch, *, resume: bool = False, overwrite: bool = False
+) -> Result | None:
+    """Runs a study in a folder, or continues it; the result, or nothing if a signal stopped it.
 
-    Finished cells are not trained again. The folder then holds `result.json`, `report.html`, and `figures` with a PNG
+    Finished cells are not run again. The folder then holds `result.json`, `report.html`, and `figures` with a PNG
     and a CSV of each plot.
     """
-    cells = _cells(study, scale)
-    identity = _folder.identity_of(study, scale)
-    with _folder.held(identity, folder, resume=resume, overwrite=overwrite):
-        begin, before = time.monotonic(), _folder.seconds(folder)
-        note = lambda: _folder.note_seconds(identity, folder, before + time.monotonic() - begin)
-        try:
-            judged = _judge_all(folder, cells, scale, watch, note)
-            if judged is None:
-                if study.by_row:  # its rows take hours: what is reached is told
-                    _tell(study, folder, scale, [], [], {})
-                return None
-            timed = study.cost and not scale.quick and not study.by_row
-            speed = _speed(folder, cells, scale, watch) if timed else {}
-        finally:
+    cells = _folder.chosen(study, options)
+    identity = _folder.identity_of(study, options)
+    with _folder.held(identity, out, resume=resume, overwrite=overwrite) as note:
+        pairs = _run_all(study, out, cells, options, watch, note)
+        if pairs is None:
+            if study.gathers:  # its rows take hours: what is reached is reported
+                _conclude(study, out, _folder.gather(study, out, options), note())
+            return None
+        results = _folder.gather(study, out, options) if study.gathers else Results(options, pairs)
+        if study.time and not options.quick:
+            results = dataclasses.replace(results, speed=_speed(study, out, cells, options, watch))
+        return _conclude(study, out, results, note())
+
+
+def _run_all(
+    study: Study[O, P, M], folder: Path, cells: list[Cell[P]], options: O, watch: Watch, note: Callable[[], float]
+) -> Pairs[P, M] | None:
+    """What was measured of every cell; nothing if a signal stopped the work."""
+    pairs: list[tuple[Cell[P], M]] = []
+    progress = watch.cells(cells)
+    study.runner.prepare([cell for cell in cells if _folder.finished(study, _folder.place(folder, cell.name)) is None])
+    for number, cell in enumerate(cells):
+        path = _folder.place(folder, cell.name)
+        if (found := _folder.finished(study, path)) is None:
+            cells[number] = cell = study.runner.fit(cell, path, options, watch.say)
+            found = study.runner.run(cell, path, options, progress(number))
             note()
-        return _tell(study, folder, scale, cells, judged, speed)
+            if found is None:
+                return None
+            found = _folder.keep(study, path, found)
+        pairs.append((cell, found))
+    return pairs
 
 
-def _tell(
-    study: Study, folder: Path, scale: Scale, cells: list[Cell], judged: list[Judged], speed: Judged
-) -> dict[str, Any]:
-    """Writes the result and the report; a study by rows tells of all rows in the folder, and of those under way."""
-    under_way: list[Cell] = []
-    curves: list[Judged] = []
-    if study.by_row:
-        cells, judged, under_way, curves = gather(study, folder, scale)
-    result = _result(study, scale, cells, judged, speed)
-    if study.by_row:
-        for row in result["rows"]:
-            row["command"] = row_command(study, scale, row["cell"], row["steps"], row["setting"]["shots"])
-        result["unfinished"] = unfinished(study, scale, under_way, curves)
-    result |= {"total_seconds": _folder.seconds(folder), "report": str(folder / "report.html")}
-    write_json(folder / "result.json", result := finite(result))
-    figures = study.figures(cells + under_way, judged + curves, speed)
-    write_report(folder, study, scale, result, figures, study.pages(cells, judged) if study.pages else {})
+def _speed(study: Study[O, P, M], folder: Path, cells: list[Cell[P]], options: O, watch: Watch) -> Speed:
+    """The speed of the cells side by side; measured once."""
+    assert study.time is not None
+    stored = read_json(folder / "speed.json")
+    if stored is None:
+        stored = as_json(study.time(cells, options, watch.say))
+        write_json(folder / "speed.json", stored)
+    return {kind: read_record(dict[str, Rate], rates) for kind, rates in stored.items()}
+
+
+def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], seconds: float) -> Result:
+    """Writes the result and the report."""
+    options = results.options
+    commits = {str(found.commit) for _, found in results.pairs if hasattr(found, "commit")}
+    chosen_options = options if _is_by_row(study) else _folder.without_choice(study, out, options)
+    result = Result(
+        study.name, f"{study.texts.protocol} This run: {study.describe(options)}.".strip(), options.quick,
+        dataclasses.asdict(options), _rows(study, results), _folder.command(study, chosen_options),
+        **made_with(*study.packages), total_seconds=seconds, report=str(out / "report.html"),
+        cost=study.cost(results) if study.cost else [], trained_at_commits=sorted(commits),
+        unfinished=_folder.unfinished(study, results), more=study.more(results) if study.more else {},
+    )  # fmt: skip
+    write_json(out / "result.json", finite(as_json(result)))
+    write_report(out, study, results, result)
     return result
 
 
-def _cells(study: Study, scale: Scale) -> list[Cell]:
-    cells = study.cells(scale)
-    names = [cell.name for cell in cells]
-    for asked in scale.only:
-        if asked not in names:
-            raise unknown(f"cell of {study.name}", asked, names)
-    return [cell for cell in cells if not scale.only or cell.name in scale.only]
+def _is_by_row(study: Study[O, P, M]) -> bool:
+    return "steps" in study.free
 
 
-def _judge_all(
-    folder: Path, cells: list[Cell], scale: Scale, watch: Watch, note: Callable[[], None]
-) -> list[Judged] | None:
-    """What was measured of every cell; nothing if a signal stopped the work."""
-    judged, progress = [], watch.cells(cells)
-    _make_devices([cell for cell in cells if finished(folder, cell) is None])
-    for number, cell in enumerate(cells):
-        if finished(folder, cell) is None:
-            if scale.budget is not None and not begun(folder, cell):
-                watch.say(f"{cell.name}: measuring how many steps fit into {scale.budget / 60:g} minutes.")
-            cells[number] = fitted(folder, cell, scale.budget)
-        found = run_cell(folder, cells[number], progress(number), scale.n_tasks)
-        note()
-        if found is None:
-            return None
-        judged.append(found)
-    return judged
+def _rows(study: Study[O, P, M], results: Results[O, P, M]) -> list[Row]:
+    """The study's rows; only a run of the paper's size is compared with the paper."""
+    rows, options = study.rows(results), results.options
+    if _is_by_row(study):
+        shots = {cell.name: cell.plan.experiment.shots for cell, _ in results.pairs if isinstance(cell.plan, Training)}
+        rows = [
+            row._replace(command=_folder.row_command(study, options, row.cell, row.steps or 0, shots[row.cell]))
+            if row.cell else row for row in rows
+        ]  # fmt: skip
+    if study.exact or study.is_full(options):
+        return rows
+    instead = "quick" if options.quick else "not judged"
+    return [row if row.verdict == "diverged" else row._replace(verdict=instead) for row in rows]
 
 
-def _make_devices(cells: list[Cell]) -> None:
-    """Makes the devices of the heaviest cell, because none can be made once a lighter one has started JAX."""
-    wanted = [layout.choose(cell.experiment, inner_steps(cell.experiment)) for cell in cells]
-    if any(places.devices > 1 for places in wanted):
-        layout.prepare(max(wanted, key=lambda places: places.devices), asked=False)
-
-
-def _speed(folder: Path, cells: list[Cell], scale: Scale, watch: Watch) -> Judged:
-    """The speed of the methods side by side, with one seed and with all; measured once. `MAML` is what the others are
-    compared with."""
-    if (known := read_json(folder / "speed.json")) is not None:
-        return known
-    plain = {name(cell): cell.experiment for cell in cells if not cell.setting}
-    if not plain:
-        return {}
-    alone = {label: dataclasses.replace(experiment, seeds=1) for label, experiment in plain.items()}
-    size: dict[str, Any] = {"seconds": 0.6, "repeats": 9} if scale.full else {"seconds": 0.05, "repeats": 3}
-    speed = {"alone": measure(alone, "MAML", watch.say, **size)}
-    if scale.seeds > 1:
-        speed["together"] = measure(plain, "MAML", watch.say, **size)
-    write_json(folder / "speed.json", speed)
-    return speed
-
-
-def _result(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged], speed: Judged) -> dict[str, Any]:
-    return {
-        "name": study.name,
-        "protocol": f"{study.protocol} This run: {scale.describe()}.",
-        "quick": scale.quick,
-        "scale": scale._asdict(),
-        "rows": _rows(study, scale, cells, judged),
-        **({"cost": study.cost(cells, judged, speed)} if study.cost else {}),
-        "command": command(study, scale),
-        **made_with(),
-        "trained_at_commits": sorted({str(found["commit"]) for found in judged}),
-    }
-
-
-def made_with(*more: str) -> dict[str, Any]:
+def made_with(*more: str) -> dict[str, JSON]:
     """What a result was made with: versions, cores, commit."""
     versions = {package: importlib.metadata.version(package) for package in (*_PACKAGES, *more)}
-    return {"versions": versions | {"python": platform.python_version()}, "cores": layout.cores(), "commit": commit()}
-
-
-def _rows(study: Study, scale: Scale, cells: list[Cell], judged: list[Judged]) -> list[Row]:
-    """The study's rows; only a run of the paper's size is held against the paper."""
-    rows = study.rows(cells, judged)
-    if scale.full:
-        return rows
-    instead = "quick" if scale.quick else "not judged"
-    return [row if row["verdict"] == "diverged" else row | {"verdict": instead} for row in rows]
+    return {"versions": versions | {"python": platform.python_version()}, "cores": cores(), "commit": commit()}

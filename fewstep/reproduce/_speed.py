@@ -1,19 +1,33 @@
 """The speed of methods side by side: the same tasks, compiled first, then timed in turns so that noise hits all."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
-from typing import Any
+from typing import NamedTuple
 
 from fewstep.experiments.experiment import Experiment
 from fewstep.machine.steps import make_steps
 
 
+class Rate(NamedTuple):
+    """The median, lowest and highest steps per second, the seconds to compile, and the time of a step over the
+    reference's: the median over the turns."""
+
+    steps_per_second: float
+    lowest: float
+    highest: float
+    compile_seconds: float
+    times_reference: float | None
+    seeds: int
+
+
+Speed = Mapping[str, Mapping[str, Rate]]  # `alone` with one seed, `together` with all; by the cell's title
+
+
 def measure(
     experiments: dict[str, Experiment], reference: str, say: Callable[[str], None], *, seconds: float, repeats: int
-) -> dict[str, Any]:
-    """For each label the median, lowest and highest steps a second, the seconds to compile, and, if the reference is
-    among them, the ratio of its time to the reference's: the median over the turns."""
+) -> dict[str, Rate]:
+    """The rate of each, by its label."""
     timed = {}
     for number, (label, experiment) in enumerate(experiments.items()):
         say(f"Timing {number + 1} of {len(experiments)}: compiling {label}.")
@@ -22,26 +36,22 @@ def measure(
     for _ in range(repeats):
         for label, (_, run) in timed.items():
             rates[label].append(run())
-    compared = rates.get(reference, [])
+    turns = rates.get(reference, [])
     return {
-        label: {
-            "steps_per_second": median(found),
-            "lowest": min(found),
-            "highest": max(found),
-            "compile_seconds": timed[label][0],
-            "times_reference": median(a / b for a, b in zip(compared, found, strict=True)) if compared else None,
-            "seeds": experiments[label].seeds,
-        }
-        for label, found in rates.items()
-    }
+        label: Rate(
+            median(own), min(own), max(own), timed[label][0],
+            median(a / b for a, b in zip(turns, own, strict=True)) if turns else None, experiments[label].seeds,
+        )
+        for label, own in rates.items()
+    }  # fmt: skip
 
 
 def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[], float]]:
-    """The seconds to compile, and a function that runs for about so many seconds and tells the steps a second."""
+    """The seconds to compile, and a function that runs for about so many seconds and returns the steps per second."""
     _, take = make_steps(experiment)
     begin = time.perf_counter()
     take(1)
-    compiled = time.perf_counter() - begin
+    compiling = time.perf_counter() - begin
     steps = 100
 
     def run() -> float:
@@ -53,4 +63,4 @@ def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[]
         return rate
 
     run()
-    return compiled, run
+    return compiling, run

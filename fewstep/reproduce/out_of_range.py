@@ -1,26 +1,23 @@
-"""Figure 3 of the universality paper: tasks beyond those of the training, for learners by gradient and by reading."""
+"""Figure 3 of the universality paper: tasks beyond those of the training, for learners by gradient and in context."""
 
+import dataclasses
 import math
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 from fewstep.reproduce import omniglot
-from fewstep.reproduce._draw import numbers
-from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._images import image_experiment
-from fewstep.reproduce._rows import make_row
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep.reproduce._figure import Axes, Figure, Panel, Points, keys, lines, rows_of
+from fewstep.reproduce._images import BY_ROW, image_experiment
+from fewstep.reproduce._measurement import ImageTest, Measurement, Score, Training, make_row
+from fewstep.reproduce._rows import Changes, Row, with_verdicts
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
+from fewstep.reproduce._training import TRAININGS, curve_experiment
 
 GRADIENT = {"MAML": "maml", "MT-net": "mtnet"}
 READING = {"SNAIL": "snail", "MetaNet": "metanet", "LSTM": "recurrent"}
-_SINE: dict[str, Any] = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
-_OF_RULES: dict[str, Any] = {
-    "hidden": (100, 100),
-    "bias_inputs": 10,
-    "start": "he",
-    "inner_steps": 5,
-    "inner_lr": 0.001,
-}
+_SINE: Changes = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
+_OF_RULES: Changes = {
+    "hidden": (100, 100), "bias_inputs": 10, "init": "he", "inner_steps": 5, "inner_lr": 0.001,
+}  # fmt: skip
 AMPLITUDES = tuple((low, low + 1.0) for low in (5.0, 6.0, 7.0, 8.0, 9.0))
 PHASES = tuple((math.pi * (1 + n / 5), math.pi * (1 + (n + 1) / 5)) for n in range(5))
 SHEARS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -34,149 +31,113 @@ _WAVE_SEEDS = 3
 _SIMILAR = {"accuracy": 0.05, "mse": 0.2}  # how far behind the best gradient learner counts as similar, in range
 
 
-def cells(scale: Scale) -> list[Cell]:
+def cells(options: ImageOptions) -> list[Cell[Training]]:
     """Every learner on sine waves and on characters."""
-    return [*_waves(scale), *_characters(scale)]
+    return [*_waves(options), *_characters(options)]
 
 
-def _waves(scale: Scale) -> list[Cell]:
+def _waves(options: ImageOptions) -> list[Cell[Training]]:
+    seeds = options.seeds if options.quick else max(options.seeds, _WAVE_SEEDS)  # they take minutes
     made = []
     for label, method in (GRADIENT | READING).items():
         rule = method in GRADIENT.values()
-        seeds = scale.seeds if scale.quick else max(scale.seeds, _WAVE_SEEDS)  # they take minutes
         own = _OF_RULES if rule else {"meta_batch": 25}
-        experiment = scale.experiment(method, "sinusoid", **_SINE, **own, seeds=seeds)
-        setting = {"tasks": "sine waves"}
-        steps = (5,) if rule else (0,)
-        made.append(Cell(f"sine-{method}", label, setting, experiment, steps, elsewhere=_WAVES))
+        experiment = curve_experiment(options, method, "sinusoid", **_SINE, **own, seeds=seeds)
+        plan = Training(experiment, (5,) if rule else (0,), elsewhere=_WAVES)
+        made.append(Cell(f"sine-{method}", label, {"tasks": "sine waves"}, plan))
     return made
 
 
-def _characters(scale: Scale) -> list[Cell]:
-    scale = scale._replace(steps=max(1, int(scale.steps * _PART)), shots=(1,))
-    known = {cell.name: cell for cell in omniglot.cells(scale)}
+def _characters(options: ImageOptions) -> list[Cell[Training]]:
+    options = dataclasses.replace(options, steps=max(1, int(options.steps * _PART)), shots=(1,))
+    known = {cell.name: cell.plan.experiment for cell in omniglot.cells(options)}
     made = []
     for label, method in (GRADIENT | READING).items():
-        cell = known.get(f"{method}-5way-1shot")
-        if cell is None:
-            experiment = image_experiment(
-                scale, method, "omniglot", ways=5, shots=1, queries=1, meta_batch=16, split="maml", outer_lr=0.001
-            )
-            cell = Cell("", label, {}, experiment, (0,), tests=((5, 1, 1),))
-        steps = (3,) if cell.experiment.inner_lr else (0,)
-        made.append(cell._replace(
-            name=f"omniglot-{method}", setting={"tasks": "characters"}, steps=steps, steps_at_test=steps,
-            elsewhere=_CHARACTERS,
-        ))  # fmt: skip
+        experiment = known.get(f"{method}-5way-1shot") or image_experiment(
+            options, method, "omniglot", ways=5, shots=1, queries=1, meta_batch=16, split="maml", outer_lr=0.001
+        )
+        steps = (3,) if experiment.has("inner_lr") else (0,)
+        plan = Training(experiment, steps, elsewhere=_CHARACTERS, images=ImageTest(((5, 1, 1),), steps))
+        made.append(Cell(f"omniglot-{method}", label, {"tasks": "characters"}, plan))
     return made
 
 
-def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
-    """In range, where all are to be similar, and at the far end of each way out of it, where a learner by gradient is
-    to be ahead of the others."""
-    made = [row for cell, found in zip(cells, judged, strict=True) for row in _rows(cell, found)]
-    for tasks, where in dict.fromkeys((row["setting"]["tasks"], row["setting"]["at"]) for row in made):
-        here = [row for row in made if (row["setting"]["tasks"], row["setting"]["at"]) == (tasks, where)]
-        sign = 1 if here[0]["metric"] == "accuracy" else -1
-        means = {row["method"]: sign * row["mean"] for row in here if row["mean"] is not None}
-        ours = [value for label, value in means.items() if label in GRADIENT]
-        others = [value for label, value in means.items() if label in ("SNAIL", "MetaNet")]
-        if not ours or len(others) < 2:
-            continue
-        best = max(ours)
-        for row in here:
-            value = means.get(row["method"])
-            if where == "in range" and row["method"] in READING and value is not None:
-                row["verdict"] = "meets" if value >= best - _SIMILAR[row["metric"]] else "misses"
-            if where != "in range" and row["method"] in GRADIENT and value == best:
-                row["verdict"] = "meets" if best > max(others) else "misses"
-    return made
+def rows(results: Results[ImageOptions, Training, Measurement]) -> list[Row]:
+    """In range, and at the far end of each way out of it."""
+    return with_verdicts([row for cell, found in results.pairs for row in _rows(cell, found)], _claim)
 
 
-def _rows(cell: Cell, judged: Judged) -> list[Row]:
-    images = bool(cell.tests)
-    ends = [("in range", judged["errors"])]
-    last = dict.fromkeys(name.split()[0] for name, _ in cell.elsewhere)
-    for kind in last:
-        name = [name for name, _ in cell.elsewhere if name.startswith(kind)][-1]
-        ends.append((name, judged["elsewhere"].get(name, [])))
-    made = []
-    for name, scores in ends:
-        found: Row = next((row for row in scores if row.get("transductive", True)), {})
-        setting = {**cell.setting, "shots": cell.experiment.shots, "at": name}
-        metric = "accuracy" if images else "mse"
-        row = make_row(cell, judged, found, metric=metric, setting=setting, published=None)
-        made.append(row | {"cell": cell.name, "steps": cell.experiment.steps})
-    return made
+def _claim(row: Row, rows: list[Row]) -> bool | None:
+    """In range all are to be similar; at the far end the best learner by gradient is to be ahead of the others."""
+    sign = 1 if row.metric == "accuracy" else -1
+    place = (row.setting["tasks"], row.setting["at"])
+    here = [r for r in rows if (r.setting["tasks"], r.setting["at"]) == place and r.mean is not None]
+    values = {r.method: sign * r.mean for r in here if r.mean is not None}
+    ours = [value for method, value in values.items() if method in GRADIENT]
+    others = [value for method, value in values.items() if method in ("SNAIL", "MetaNet")]
+    if not ours or len(others) < 2 or row.mean is None:
+        return None
+    value, best = sign * row.mean, max(ours)
+    if row.setting["at"] == "in range":
+        return value >= best - _SIMILAR[row.metric] if row.method in READING else None
+    return best > max(others) if row.method in GRADIENT and value == best else None
 
 
-def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
+def _rows(cell: Cell[Training], found: Measurement) -> list[Row]:
+    ends = {"in range": found.scores}
+    for kind in dict.fromkeys(name.split()[0] for name, _ in cell.plan.elsewhere):
+        name = [name for name, _ in cell.plan.elsewhere if name.startswith(kind)][-1]
+        ends[name] = found.elsewhere.get(name, ())
+    metric = "accuracy" if cell.plan.images else "mse"
+    settings = {name: {**cell.setting, "shots": cell.plan.experiment.shots, "at": name} for name in ends}
+    return [
+        make_row(cell, found, _first(scores), metric=metric, setting=settings[name]) for name, scores in ends.items()
+    ]
+
+
+def _first(scores: Sequence[Score]) -> Score | None:
+    return next((score for score in scores if score.transductive), None)
+
+
+def figures(results: Results[ImageOptions, Training, Measurement]) -> list[Figure]:
     """Score against how far out, a panel for each way: one figure for sine waves, one for characters."""
-    data = [
-        (kind, cell.label, place, row["mean"], row["interval95"])
-        for cell, found in zip(cells, judged, strict=True) if found["errors"]
-        for kind, place, row in _series(cell, found)
-    ]  # fmt: skip
+    data = []
+    for cell, found in results.all:
+        for name, scores in found.elsewhere.items():
+            if (score := _first(scores)) is not None:
+                kind, value = name.split()[:2]
+                data.append((kind, cell.label, float(value), score.mean, score.interval95))
     waves = "Mean squared error for amplitudes and phases from the given value on, trained up to 5 and pi."
     characters = "Accuracy on sheared and on smaller characters."
     made = {("amplitude", "phase"): ("", waves), ("shear", "zoom"): ("-characters", characters)}
     return [
-        _figure(f"out-of-range{name}", said, [row for row in data if row[0] in kinds])
-        for kinds, (name, said) in made.items() if any(row[0] in kinds for row in data)
+        _figure(f"out-of-range{name}", caption, [row for row in data if row[0] in kinds])
+        for kinds, (name, caption) in made.items() if any(row[0] in kinds for row in data)
     ]  # fmt: skip
 
 
-def _figure(name: str, said: str, data: list[tuple[Any, ...]]) -> Figure:
-    kinds = list(dict.fromkeys(row[0] for row in data))
+def _figure(name: str, caption: str, data: Points) -> Figure:
     return Figure(
-        name, "Figure 3: beyond the training's tasks", f"{said} The band is the 95 % interval over tasks.",
-        [partial(_panel, kind, [row[1:] for row in data if row[0] == kind]) for kind in kinds],
+        name, "Figure 3: beyond the training's tasks", f"{caption} The band is the 95% interval over tasks.",
+        [_panel(kind, rows_of(data, kind)) for kind in keys(data)],
         ("how", "method", "value", "mean", "interval95"), data,
     )  # fmt: skip
 
 
-def _series(cell: Cell, found: Judged) -> list[tuple[str, float, Row]]:
-    made = []
-    for name, scores in found["elsewhere"].items():
-        kind, value = name.split()[:2]
-        row = next(row for row in scores if row.get("transductive", True))
-        made.append((kind, float(value), row))
-    return made
+def _panel(kind: str, data: Points) -> Panel:
+    images, xlabel = kind in ("shear", "zoom"), kind + (" / pi" if kind == "phase" else "")
+    draw = lines(kind, data, xlabel, "accuracy in %" if images else "error", factor=100 if images else 1)
 
+    def panel(ax: Axes) -> None:
+        draw(ax)
+        if kind == "zoom":
+            ax.invert_xaxis()
 
-def _panel(kind: str, data: list[tuple[Any, ...]], ax: Any) -> None:
-    images = kind in ("shear", "zoom")
-    for number, label in enumerate(dict.fromkeys(row[0] for row in data)):
-        x, y, half = numbers([row[1:] for row in data if row[0] == label])
-        scale = 100 if images else 1
-        ax.plot(x, scale * y, marker="o", markersize=3, label=label, **style(number))
-        ax.fill_between(
-            x, scale * (y - half), scale * (y + half), color=style(number)["color"], alpha=0.15, linewidth=0
-        )
-    ax.set(
-        title=kind, xlabel=kind + (" / pi" if kind == "phase" else ""), ylabel="accuracy in %" if images else "error"
-    )
-    if kind == "zoom":
-        ax.invert_xaxis()
-    ax.legend(fontsize=7)
+    return panel
 
 
 STUDY = Study(
-    "out-of-range",
-    "Out of range: Figure 3 of the universality paper",
-    "Sine waves: 5 points, amplitude 0.1 to 5 and phase 0 to pi in training, tested up to 10 and to 2 pi; MAML and "
-    "MT-net have two hidden layers of 100, 10 learned inputs and five inner steps of 0.001. Characters: 5 ways, 1 "
-    "shot, split maml, tested sheared and made smaller, each from the original of 105 pixels; all learners see them "
-    "through the same conv4. SNAIL has the blocks of its paper, MetaNet and the LSTM are ours in size.",
-    "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is judged is that "
-    "at the far end MAML or MT-net is ahead of SNAIL and MetaNet, and that in range those that read are at most 5 "
-    "points of accuracy, or 0.2 of squared error, behind the better of MAML and MT-net.",
-    "± is the 95 % interval over the test tasks; rows at the far end say it for the better of MAML and MT-net, rows in "
-    "range for each learner that reads. Sine waves: three seeds; characters: one.",
-    cells,
-    rows,
-    figures,
-    scale=Scale(seeds=1, steps=70_000, paper_steps=10_000),
-    quick=Scale(seeds=1, steps=350, n_tasks=50, quick=True, paper_steps=10_000),
-    by_row=True,
-)
+    "out-of-range", TRAININGS, cells, rows, figures, full=ImageOptions(seeds=1, steps=70_000),
+    quick=ImageOptions(seeds=1, steps=350, n_tasks=50, quick=True), paper={"steps": 10_000, "n_tasks": 600},
+    free=BY_ROW, places=("data_dir",),
+)  # fmt: skip

@@ -1,12 +1,15 @@
 """Photographs: CIFAR-FS, and miniImageNet, which is the lower part of Table 3 of the MT-net paper."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fewstep.reproduce._curves_of_images import figures
-from fewstep.reproduce._images import LEGEND, RULES, cost_rows, episode_pages, image_experiment
-from fewstep.reproduce._rows import accuracy_rows
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep.experiments import Experiment
+from fewstep.reproduce._image_figures import figures
+from fewstep.reproduce._images import BY_ROW, RULES, accuracy_rows, cost_rows, episode_pages, image_experiment
+from fewstep.reproduce._measurement import ImageTest, Measurement, Training
+from fewstep.reproduce._rows import Changes, Row
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
+from fewstep.reproduce._training import TRAININGS
 
 Published = dict[str, dict[tuple[int, int], tuple[float, float | None]]]
 # CIFAR-FS: Bertinetto et al., 2019, conv4. miniImageNet: Table 3 of the MT-net paper, and for 5 shots the methods' own;
@@ -34,7 +37,7 @@ class _Recipe(NamedTuple):
     """How the rows of a study are trained. Prototypes train with more ways than they are tested with."""
 
     queries: int
-    rules: dict[str, Any]
+    rules: Changes
     tasks_of_learners: int
     ways_of_prototypes: dict[int, int]  # by their shots; 20 where nothing is said
 
@@ -45,84 +48,57 @@ MINI_RECIPE = _Recipe(  # the papers'
 )
 
 
-def _cells(tasks: str, usual: tuple[int, ...], recipe: _Recipe) -> Callable[[Scale], list[Cell]]:
-    def cells(scale: Scale) -> list[Cell]:
+def _cells(tasks: str, usual: tuple[int, ...], recipe: _Recipe) -> Callable[[ImageOptions], list[Cell[Training]]]:
+    def cells(options: ImageOptions) -> list[Cell[Training]]:
         made = []
-        for shots in scale.shots or usual:
-            made += [_rule(scale, tasks, label, method, shots, recipe) for label, method in RULES.items()]
-            made += [_learner(scale, tasks, label, method, shots, recipe) for label, method in LEARNERS.items()]
+        for shots in options.shots or usual:
+            made += [_rule(options, tasks, label, method, shots, recipe) for label, method in RULES.items()]
+            made += [_learner(options, tasks, label, method, shots, recipe) for label, method in LEARNERS.items()]
         return made
 
     return cells
 
 
-def _rule(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell:
-    """32 filters and 4 tasks a step, as in the papers."""
+def _rule(options: ImageOptions, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell[Training]:
+    """32 filters and 4 tasks per step, as in the papers."""
     experiment = image_experiment(
-        scale, method, tasks, ways=WAYS, shots=shots, queries=recipe.queries, meta_batch=4, filters=32, **recipe.rules
+        options, method, tasks, ways=WAYS, shots=shots, queries=recipe.queries, meta_batch=4, filters=32, **recipe.rules
     )
-    return _cell(scale, method, label, shots, experiment, (STEPS,) if scale.quick else INNER)
+    return _cell(method, label, shots, experiment, (STEPS,) if options.quick else INNER)
 
 
-def _learner(scale: Scale, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell:
-    sizes: dict[str, Any] = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
-    if method == "prototypes" and not scale.quick:
+def _learner(options: ImageOptions, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell[Training]:
+    sizes: Changes = {"ways": WAYS, "meta_batch": recipe.tasks_of_learners}
+    if method == "prototypes" and not options.quick:
         sizes = {"ways": recipe.ways_of_prototypes.get(shots, 20), "validation_ways": WAYS, "meta_batch": 1}
-    experiment = image_experiment(scale, method, tasks, shots=shots, queries=recipe.queries, **sizes)
-    steps = (STEPS,) if method == "finetune" and scale.quick else INNER if method == "finetune" else (0,)
-    return _cell(scale, method, label, shots, experiment, steps)
+    experiment = image_experiment(options, method, tasks, shots=shots, queries=recipe.queries, **sizes)
+    steps = (STEPS,) if method == "finetune" and options.quick else INNER if method == "finetune" else (0,)
+    return _cell(method, label, shots, experiment, steps)
 
 
-def _cell(scale: Scale, method: str, label: str, shots: int, experiment: Any, steps: tuple[int, ...]) -> Cell:
-    at_test = (STEPS,) if STEPS in steps else steps
-    return Cell(
-        f"{method}-{shots}shot", label, {}, experiment, steps, tests=((WAYS, shots, QUERIES),), steps_at_test=at_test
-    )
+def _cell(method: str, label: str, shots: int, experiment: Experiment, steps: tuple[int, ...]) -> Cell[Training]:
+    test = ImageTest(((WAYS, shots, QUERIES),), (STEPS,) if STEPS in steps else steps)
+    return Cell(f"{method}-{shots}shot", label, {}, Training(experiment, steps, images=test))
 
 
-def _rows(published: Published) -> Callable[[list[Cell], list[Judged]], list[Row]]:
-    def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
+def _rows(published: Published) -> Callable[[Results[ImageOptions, Training, Measurement]], list[Row]]:
+    def rows(results: Results[ImageOptions, Training, Measurement]) -> list[Row]:
         return [
-            row
-            for cell, found in zip(cells, judged, strict=True)
-            for row in accuracy_rows(cell, found, published.get(cell.label, {}))
+            row for cell, found in results.pairs for row in accuracy_rows(cell, found, published.get(cell.label, {}))
         ]
 
     return rows
 
 
 def _study(
-    name: str, title: str, protocol: str, reading: str, cells: Any, published: Published, needs: str = ""
-) -> Study:
+    name: str, shots: tuple[int, ...], recipe: _Recipe, published: Published, places: tuple[str, ...] = ("data_dir",)
+) -> Study[ImageOptions, Training, Measurement]:
     return Study(
-        name, title, protocol, reading, LEGEND, cells, _rows(published), figures, cost=cost_rows,
-        scale=Scale(seeds=1, steps=40_000, paper_steps=0),
-        quick=Scale(seeds=1, steps=40, n_tasks=20, quick=True, paper_steps=0),
-        by_row=True, needs=needs, pages=episode_pages,
+        name, TRAININGS, _cells(name, shots, recipe), _rows(published), figures, cost=cost_rows,
+        full=ImageOptions(seeds=1, steps=40_000), quick=ImageOptions(seeds=1, steps=40, n_tasks=20, quick=True),
+        paper={"n_tasks": 600}, free=BY_ROW, places=places, pages=episode_pages,
     )  # fmt: skip
 
 
-_COMMON = (
-    "conv4 with 2x2 pooling, 32 filters for the rules and 64 for the rest; 600 test tasks of 5 ways with 15 queries a "
-    "class, 10 inner steps at test. Training is ours: Adam at 0.002 falling to 0 by a cosine, 4 tasks a step for the "
-    "rules"
-)
-CIFAR_STUDY = _study(
-    "cifar-fs",
-    "CIFAR-FS",
-    f"{_COMMON}, 5 queries a class, one inner step of 0.4 on the mean cross entropy; prototypes one task a step, of 20 "
-    "ways.",
-    "Published: MAML and prototypes with conv4 as given by Bertinetto et al., ICLR 2019. There is none for MT-net.",
-    _cells("cifar-fs", (1, 5), CIFAR_RECIPE),
-    CIFAR_FS,
-)
-MINI_STUDY = _study(
-    "miniimagenet",
-    "miniImageNet: Table 3 of the MT-net paper",
-    f"{_COMMON}, 15 queries a class, 5 inner steps of 0.05 on the mean cross entropy (0.01 in the paper, which sums "
-    "over the classes); prototypes one task a step, of 30 ways (20 with 5 shots).",
-    "Lee & Choi, ICML 2018, section 6.4. The images cannot be downloaded freely: name their folder with --images.",
-    _cells("miniimagenet", (1,), MINI_RECIPE),
-    MINI,
-    needs="--images FOLDER",
-)
+CIFAR_STUDY = _study("cifar-fs", (1, 5), CIFAR_RECIPE, CIFAR_FS)
+MINI_STUDY = _study("miniimagenet", (1,), MINI_RECIPE, MINI, ("data_dir", "images"))

@@ -1,15 +1,15 @@
 """Figure 4 of the universality paper: fine-tuned from MAML's start and from a random one, on 20 images."""
 
 import dataclasses
-from functools import partial
-from typing import Any
 
 from fewstep.reproduce import omniglot
-from fewstep.reproduce._curves_of_images import figures as image_figures
-from fewstep.reproduce._figure import Figure, style
-from fewstep.reproduce._images import LEGEND, cost_rows, episode_pages
-from fewstep.reproduce._rows import make_row
-from fewstep.reproduce._study import Cell, Judged, Row, Scale, Study
+from fewstep.reproduce._figure import Figure, in_pairs, keys, lines
+from fewstep.reproduce._image_figures import accuracy_by_time
+from fewstep.reproduce._images import BY_ROW, cost_rows, episode_pages
+from fewstep.reproduce._measurement import ImageTest, Measurement, Training, image_test, make_row
+from fewstep.reproduce._rows import Row, with_verdicts
+from fewstep.reproduce._study import Cell, ImageOptions, Results, Study
+from fewstep.reproduce._training import TRAININGS
 
 WAYS = 20
 STEPS = (0, 1, 5, 10, 20, 50, 100)
@@ -17,82 +17,67 @@ _WITHIN = 0.03
 _AHEAD = 0.2
 
 
-def cells(scale: Scale) -> list[Cell]:
+def cells(options: ImageOptions) -> list[Cell[Training]]:
     """MAML as in the Omniglot table, and the same network before any training."""
-    ways = 5 if scale.quick else WAYS
-    plain = next(c for c in omniglot.cells(scale._replace(shots=(1,))) if c.name == f"maml-{ways}way-1shot")
-    trained = plain._replace(steps=STEPS, steps_at_test=STEPS, seen_too=True)
-    random = dataclasses.replace(plain.experiment, steps=0)
-    return [trained, trained._replace(name="random", label="random start", experiment=random)]
+    ways = 5 if options.quick else WAYS
+    known = omniglot.cells(dataclasses.replace(options, shots=(1,)))
+    plain = next(cell for cell in known if cell.name == f"maml-{ways}way-1shot")
+    plan = Training(plain.plan.experiment, STEPS, images=ImageTest(image_test(plain).tests, STEPS, on_support=True))
+    random = plan._replace(experiment=plan.experiment.replace(steps=0))
+    maml = dataclasses.replace(plain, plan=plan)
+    return [maml, dataclasses.replace(maml, name="random", label="random start", plan=random)]
 
 
-def rows(cells: list[Cell], judged: list[Judged]) -> list[Row]:
+def rows(results: Results[ImageOptions, Training, Measurement]) -> list[Row]:
     """Accuracy on the support and on the query after each number of steps, transductive as in the papers."""
-    made = [row for cell, found in zip(cells, judged, strict=True) for row in _rows(cell, found)]
-    tested = {(row["method"], row["setting"]["inner steps"]): row["mean"] for row in made if row["on"] == "query"}
-    best = max((v for (method, _), v in tested.items() if method == "MAML"), default=None)
-    for row in made:
-        if row["on"] == "query" and row["setting"]["inner steps"] == STEPS[-1] and best is not None:
-            meets = row["mean"] >= best - _WITHIN if row["method"] == "MAML" else row["mean"] <= best - _AHEAD
-            row["verdict"] = "meets" if meets else "misses"
-    return made
+    return with_verdicts([row for cell, found in results.pairs for row in _rows(cell, found)], _claim)
 
 
-def _rows(cell: Cell, judged: Judged) -> list[Row]:
-    ways, shots, _ = cell.tests[0]
-    made = []
-    for on, scores in (("query", judged["errors"]), ("support", judged["seen"])):
-        for found in (row for row in scores if row["transductive"]):
-            setting = {"ways": ways, "shots": shots, "inner steps": found["inner_steps"], "on": f"the {on}"}
-            row = make_row(cell, judged, found, metric="accuracy", setting=setting, published=None)
-            made.append(row | {"cell": cell.name, "on": on, "steps": cell.experiment.steps})
-    return made
+def _claim(row: Row, rows: list[Row]) -> bool | None:
+    """After the last step MAML's test accuracy is to be near its best, and the random start's far below that."""
+    tested = [r.mean for r in rows if r.method == "MAML" and r.more["on"] == "query" and r.mean is not None]
+    last = row.more["on"] == "query" and row.setting["inner steps"] == STEPS[-1]
+    if not last or not tested or row.mean is None:
+        return None
+    return row.mean >= max(tested) - _WITHIN if row.method == "MAML" else row.mean <= max(tested) - _AHEAD
 
 
-def figures(cells: list[Cell], judged: list[Judged], speed: Judged) -> list[Figure]:
-    """Accuracy against steps, on what was seen and on what was not; and MAML's training."""
-    pairs = [(cell, found) for cell, found in zip(cells, judged, strict=True) if found["errors"]]
-    data = [
-        (row["method"], row["on"], row["setting"]["inner steps"], row["mean"], row["interval95"])
-        for cell, found in pairs for row in _rows(cell, found)
+def _rows(cell: Cell[Training], found: Measurement) -> list[Row]:
+    ways, shots, _ = image_test(cell).tests[0]
+    return [
+        make_row(
+            cell, found, score, metric="accuracy", on=on,
+            setting={"ways": ways, "shots": shots, "inner steps": score.inner_steps or 0, "on": f"the {on}"},
+        )
+        for on, scores in (("query", found.scores), ("support", found.on_support))
+        for score in scores if score.transductive
     ]  # fmt: skip
-    drawn = Figure(
-        "random-start", "Figure 4: fine-tuning from MAML's start and from a random one",
-        "Accuracy against gradient steps: solid on the query, dashed on the support that the steps were taken on.",
-        [partial(_lines, data)], ("start", "on", "inner_steps", "accuracy", "interval95"), data,
-    )  # fmt: skip
-    trained = [(cell, found) for cell, found in zip(cells, judged, strict=True) if cell.experiment.steps]
-    return [drawn, *image_figures([cell for cell, _ in trained], [found for _, found in trained], speed)[:1]]
 
 
-def _lines(data: list[tuple[Any, ...]], ax: Any) -> None:
-    for number, start in enumerate(dict.fromkeys(row[0] for row in data)):
-        for on, dash in (("query", "-"), ("support", "--")):
-            mine = [(row[2], 100 * row[3]) for row in data if row[:2] == (start, on)]
-            look = style(number) | {"linestyle": dash, "marker": "o", "markersize": 3}
-            ax.plot(
-                *zip(*mine, strict=True), label=f"{start}, {'test' if on == 'query' else 'training'} images", **look
-            )
-    ax.set_xscale("symlog", linthresh=1)
-    ax.set(xlabel="gradient steps", ylabel="accuracy in %", ylim=(0, 102))
-    ax.legend(fontsize=7)
+def figures(results: Results[ImageOptions, Training, Measurement]) -> list[Figure]:
+    """Accuracy against steps, on what was seen and on what was not; and MAML's training."""
+    data = [
+        (row.method, str(row.more["on"]), row.setting["inner steps"], row.mean, row.interval95)
+        for cell, found in results.all for row in _rows(cell, found)
+    ]  # fmt: skip
+    kinds = {"query": "test", "support": "training"}
+    points = [(f"{start}, {kinds[on]} images", *point) for start, on, *point in data]
+    trained = [(cell, found) for cell, found in results.all if cell.plan.length]
+    return [
+        Figure(
+            "random-start", "Figure 4: fine-tuning from MAML's start and from a random one",
+            "Accuracy against gradient steps: solid on the query, dashed on the support that the steps were taken on.",
+            [lines("", points, "gradient steps", "accuracy in %", looks=in_pairs(keys(points)), xscale="symlog",
+                   factor=100)],
+            ("start", "on", "inner_steps", "accuracy", "interval95"), data,
+        ),
+        accuracy_by_time(trained),
+    ]  # fmt: skip
 
 
 STUDY = Study(
     "random-start",
-    "A random start: Figure 4 of the universality paper",
-    "Omniglot, 20 ways and 1 shot, split maml; the network, the training of MAML (one inner step) and the step size "
-    "are those of `fewstep reproduce omniglot`; the other start is the same network before any training. Both take up "
-    "to 100 gradient steps on the 20 images of a task, normalized by the statistics of each batch; 100 test tasks.",
-    "Finn & Levine, ICLR 2018, section 6.1. The paper draws the figure and prints no numbers: what is judged is that "
-    "after 100 steps MAML's test accuracy is within 3 points of its best, and the random start's at least 20 below.",
-    LEGEND,
-    cells,
-    rows,
-    figures,
-    cost=cost_rows,
-    scale=Scale(seeds=1, steps=40_000, paper_steps=5_000, n_tasks=100, paper_tasks=100),
-    quick=Scale(seeds=1, steps=100, n_tasks=50, quick=True, paper_steps=5_000),
-    by_row=True,
-    pages=episode_pages,
-)
+    TRAININGS, cells, rows, figures, cost=cost_rows, full=ImageOptions(seeds=1, steps=40_000, n_tasks=100),
+    quick=ImageOptions(seeds=1, steps=100, n_tasks=50, quick=True), paper={"steps": 5_000, "n_tasks": 100},
+    free=BY_ROW, places=("data_dir",), pages=episode_pages,
+)  # fmt: skip

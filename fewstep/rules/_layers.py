@@ -2,6 +2,7 @@
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer
+from fewstep.rules._options import LayerNames
 
 
 def select(layers: tuple[Layer, ...], names: tuple[str | int, ...]) -> tuple[Layer, ...]:
@@ -22,7 +23,7 @@ def _match(layers: tuple[Layer, ...], name: str | int) -> list[Layer]:
     return found
 
 
-def eligible(layers: tuple[Layer, ...], names: tuple[str | int, ...] | None, what: str) -> tuple[Layer, ...]:
+def eligible(layers: tuple[Layer, ...], names: LayerNames, what: str) -> tuple[Layer, ...]:
     """The layers that get a metric or a mask: all that can, or those a user named."""
     if names is None:
         able = tuple(layer for layer in layers if not layer.skip)

@@ -1,6 +1,6 @@
 """The mask: a learned choice of the units whose weights a task may move."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,13 @@ from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer, Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._layers import eligible
+from fewstep.rules._options import Draw, LayerNames, Temperature
 
 _TINY = 2.0**-24  # so that no draw is 0: half of what a draw in single precision can be apart from it
 DRAWS = ("sample", "expected", "threshold")
 
 
-def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: str = "sample") -> Rule:
+def mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw: Draw = "sample") -> Rule:
     r"""One learned logit a unit; a unit's weights and bias move in a task when its bit is 1.
 
     The bit is drawn hard, `P(1) = sigmoid(logit)`, by the Gumbel trick; its gradient is that of the soft relaxation
@@ -37,19 +38,22 @@ def mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.
         moving = _moving(layers, names, fast)
         return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in moving}}
 
+    def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
+        return draw_bits(meta["mask"], key, temperature, draw)
+
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
-        bits = draw_bits(meta["mask"], key, temperature, draw)
+        bits = units(layers, meta, key)
         leaves = {leaf.path: (leaf, bits[x.path]) for x in layers if x.path in bits for leaf in x.leaves}
         return optax.stateless(lambda steps, params: {p: _masked(s, leaves.get(p)) for p, s in steps.items()})
 
-    return link("mask", Stage.SCALE, init=init, update=update)
+    return link("mask", Stage.SCALE, draws=draw == "sample", init=init, update=update, units=units)
 
 
 class _Draws(NamedTuple):
     key: Key[Array, ""]
 
 
-def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float = 1.0, draw: str = "sample") -> Rule:
+def full_mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw: Draw = "sample") -> Rule:
     r"""One learned logit a weight and a bias, drawn anew at every inner step: the `full` variant of `mask`.
 
     Logits start from a normal distribution cut at two deviations of 0.1, or 0.01 for convolutions.
@@ -64,14 +68,19 @@ def full_mask(layers: tuple[str | int, ...] | None = None, *, temperature: float
         return {"full_mask": {p: _small(jax.random.fold_in(key, n), fast[p]) for n, p in enumerate(paths)}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
-        def masked(steps: Flat, draws: _Draws, params: Any = None) -> tuple[Flat, _Draws]:
+        def masked(steps: Flat, draws: _Draws, params: Flat | None = None) -> tuple[Flat, _Draws]:
             now, later = jax.random.split(draws.key)
             bits = draw_bits(meta["full_mask"], now, temperature, draw)
             return {p: s * bits[p].astype(s.dtype) if p in bits else s for p, s in steps.items()}, _Draws(later)
 
         return optax.GradientTransformation(lambda params: _Draws(key), masked)
 
-    return link("full_mask", Stage.SCALE, init=init, update=update)
+    def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
+        """The mean probability of a unit's weights, since the bits are drawn anew at every step."""
+        rows = {layer.path: _shares(layer, meta["full_mask"]) for layer in layers}
+        return {path: jnp.concatenate(row, axis=1).mean(1) for path, row in rows.items() if row}
+
+    return link("full_mask", Stage.SCALE, draws=draw == "sample", init=init, update=update, units=units)
 
 
 def draw_bits(logits: Flat, key: Key[Array, ""], temperature: float = 1.0, draw: str = "sample") -> Flat:
@@ -112,7 +121,13 @@ def _masked(step: Array, found: tuple[Leaf, Float[Array, " width"]] | None) -> A
     return step * units.reshape([step.shape[axis] if axis in leaf.axes else 1 for axis in range(step.ndim)])
 
 
-def _moving(layers: Layers, names: tuple[str | int, ...] | None, fast: Flat) -> Layers:
+def _shares(layer: Layer, logits: Flat) -> list[Float[Array, "width weights"]]:
+    """The probabilities of a layer's weights, one row for each unit, of each of its arrays that has a mask."""
+    rows = lambda leaf: jnp.moveaxis(jax.nn.sigmoid(logits[leaf.path]), leaf.axes, range(len(leaf.axes)))
+    return [rows(leaf).reshape(layer.width, -1) for leaf in layer.leaves if leaf.path in logits]
+
+
+def _moving(layers: Layers, names: LayerNames, fast: Flat) -> Layers:
     """The layers that can take a mask and of which something is adapted."""
     chosen = eligible(layers, names, "mask")
     return tuple(layer for layer in chosen if any(leaf.path in fast for leaf in layer.leaves))
@@ -123,11 +138,11 @@ def _small(key: Key[Array, ""], leaf: Array) -> Array:
     return std * jax.random.truncated_normal(key, -2.0, 2.0, leaf.shape, _single(leaf))
 
 
-def _precise(layer: Layer, fast: Flat) -> Any:
+def _precise(layer: Layer, fast: Flat) -> jnp.dtype:
     return _single(next(fast[leaf.path] for leaf in layer.leaves if leaf.path in fast))
 
 
-def _single(leaf: Array) -> Any:
+def _single(leaf: Array) -> jnp.dtype:
     """The type of an array's logits: its own, but at least single precision."""
     return jnp.promote_types(leaf.dtype, jnp.float32)
 

@@ -6,9 +6,10 @@ from jaxtyping import Array, Float, Key
 from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._layers import eligible
+from fewstep.rules._options import LayerNames
 
 
-def metric(layers: tuple[str | int, ...] | None = None) -> Rule:
+def metric(layers: LayerNames = None) -> Rule:
     r"""A learned matrix T after each linear layer: `(x W + b) T`, W and b adapted, T not.
 
     One step moves the layer's output by `-lr (|x|^2 + 1) T' T` times the loss's gradient (rows as vectors), so T is

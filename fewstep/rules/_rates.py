@@ -6,10 +6,11 @@ import optax
 from jaxtyping import Array, Key
 
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._options import Start
 from fewstep.rules._step import check_rate
 
 
-def rates(start: float | tuple[float, float] = 0.01) -> Rule:
+def rates(start: Start = 0.01) -> Rule:
     r"""A learned step size for every adapted weight, of either sign: `fast - rates * gradient`.
 
     In a chain with `sgd` the rates take the place of its step size; after another optimizer they multiply its steps.
@@ -25,10 +26,11 @@ def rates(start: float | tuple[float, float] = 0.01) -> Rule:
     check_rate(high, "rates")
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        value = jax.random.uniform(key, (), minval=low, maxval=high) if high > low else low
+        drawn = isinstance(start, tuple) and high > low
+        value = jax.random.uniform(key, (), minval=low, maxval=high) if drawn else low
         return {"rates": {path: jnp.full_like(leaf, value) for path, leaf in fast.items()}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
         return optax.stateless(lambda steps, params: {p: s * meta["rates"][p] for p, s in steps.items()})
 
-    return link("rates", Stage.SCALE, paces=True, init=init, update=update)
+    return link("rates", Stage.SCALE, sets_step_size=True, init=init, update=update)

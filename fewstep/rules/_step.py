@@ -5,10 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError
-from fewstep._rule import Rule, Stage, link
+from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep.rules._options import Inner
 
 
 def sgd(lr: float | Array) -> Rule:
@@ -19,7 +20,7 @@ def sgd(lr: float | Array) -> Rule:
     **Returns:** a link for `chain`.
     """
     check_rate(lr, "lr")
-    return link("sgd", Stage.OPTIMIZE, update=lambda layers, meta, key: optax.sgd(lr))
+    return link("sgd", Stage.OPTIMIZE, fixed_step=True, update=lambda layers, meta, key: optax.sgd(lr))
 
 
 def optimizer(transformation: optax.GradientTransformation) -> Rule:
@@ -28,26 +29,30 @@ def optimizer(transformation: optax.GradientTransformation) -> Rule:
     Adam divides by the root of a mean square. Where a gradient is 0 that root has no derivative, and the meta-gradient
     would be NaN; there, and only there, the dependence of the step on the gradient is taken as 0.
 
+    A transformation with extra arguments is given the support loss as `value`: `optimizer(optax.polyak_sgd())`.
+
     **Arguments:** the transformation; it starts anew for each task.
 
     **Returns:** a link for `chain`.
     """
 
-    def update(layers: Any, meta: Any, key: Any) -> optax.GradientTransformation:
-        def guarded(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-            return transformation.update(jax.tree.map(_tame, updates), state, params)
+    inner = optax.with_extra_args_support(transformation)
 
-        return optax.GradientTransformation(transformation.init, guarded)
+    def guarded(updates: Flat, state: PyTree, params: Flat | None = None, **extra: Any) -> tuple[Flat, PyTree]:
+        return inner.update(jax.tree.map(_tame, updates), state, params, **extra)
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        return optax.GradientTransformationExtraArgs(inner.init, guarded)
 
     return link("optimizer", Stage.OPTIMIZE, update=update)
 
 
-def step(inner: float | Array | optax.GradientTransformation) -> Rule:
+def step(inner: Inner) -> Rule:
     """`sgd` for a number, `optimizer` for an optax transformation."""
     return optimizer(inner) if isinstance(inner, optax.GradientTransformation) else sgd(inner)
 
 
-def check_rate(rate: Any, name: str) -> None:
+def check_rate(rate: float | Array, name: str) -> None:
     """Refuses a step size that is negative or not finite."""
     if isinstance(rate, int | float) and not 0 <= rate < float("inf"):
         raise FewstepError(f"{name} is {rate}. A step size must be finite and not negative, such as 0.01.")

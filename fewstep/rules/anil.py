@@ -5,14 +5,15 @@ r"""ANIL (almost no inner loop): a task adapts the last layer only; the body is 
 Reference: Raghu, Raghu, Bengio & Vinyals, Rapid Learning or Feature Reuse?, ICLR 2020.
 """
 
-import optax
+from typing import Annotated
 
 from fewstep._rule import Rule, chain
 from fewstep.rules._choice import adapt_only
+from fewstep.rules._options import Inner
 from fewstep.rules._step import step
 
 
-def anil(inner: float | optax.GradientTransformation = 0.01, *, head: str | int = -1) -> Rule:
+def anil(inner: Inner = 0.01, *, head: Annotated[str | int, "The layer that adapts"] = -1) -> Rule:
     """The rule of ANIL. `inner` is the step size, or an optax transformation; `head` the layer that adapts.
 
     Example::

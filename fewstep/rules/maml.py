@@ -5,14 +5,12 @@ r"""MAML: learn a start from which one or a few gradient steps solve a task.
 Reference: Finn, Abbeel & Levine, Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks, ICML 2017.
 """
 
-import optax
-from jaxtyping import Array
-
 from fewstep._rule import Rule, chain
+from fewstep.rules._options import Inner
 from fewstep.rules._step import step
 
 
-def maml(inner: float | Array | optax.GradientTransformation = 0.01) -> Rule:
+def maml(inner: Inner = 0.01) -> Rule:
     """The rule of MAML. `inner` is the step size, or an optax transformation.
 
     Example::

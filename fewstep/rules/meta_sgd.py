@@ -8,10 +8,11 @@ Reference: Li, Zhou, Chen & Li, Meta-SGD: Learning to Learn Quickly for Few-Shot
 """
 
 from fewstep._rule import Rule, chain
+from fewstep.rules._options import Start
 from fewstep.rules._rates import rates
 
 
-def meta_sgd(start: float | tuple[float, float] = (0.005, 0.1)) -> Rule:
+def meta_sgd(start: Start = (0.005, 0.1)) -> Rule:
     """The rule of Meta-SGD. `start` is the first value of all rates, or the range it is drawn from.
 
     Example::

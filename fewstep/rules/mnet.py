@@ -7,19 +7,14 @@ r"""M-net: learn, for every layer, which units a task may change.
 Reference: Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metric and Subspace, ICML 2018.
 """
 
-import optax
-
 from fewstep._rule import Rule, chain
 from fewstep.rules._mask import full_mask, mask
+from fewstep.rules._options import Draw, Inner, LayerNames, Temperature
 from fewstep.rules._step import step
 
 
 def mnet(
-    inner: float | optax.GradientTransformation = 0.01,
-    *,
-    layers: tuple[str | int, ...] | None = None,
-    temperature: float = 1.0,
-    draw: str = "sample",
+    inner: Inner = 0.01, *, layers: LayerNames = None, temperature: Temperature = 1.0, draw: Draw = "sample"
 ) -> Rule:
     """The rule of the M-net. `inner` is the step size, or an optax transformation; the rest as in `mask`.
 
@@ -31,11 +26,7 @@ def mnet(
 
 
 def mnet_full(
-    inner: float | optax.GradientTransformation = 0.01,
-    *,
-    layers: tuple[str | int, ...] | None = None,
-    temperature: float = 1.0,
-    draw: str = "sample",
+    inner: Inner = 0.01, *, layers: LayerNames = None, temperature: Temperature = 1.0, draw: Draw = "sample"
 ) -> Rule:
     """The M-net with one logit a weight, drawn at every inner step. Arguments as `mnet`."""
     return chain(full_mask(layers, temperature=temperature, draw=draw), step(inner))

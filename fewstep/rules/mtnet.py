@@ -10,19 +10,14 @@ at every inner step.
 Reference: Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metric and Subspace, ICML 2018.
 """
 
-import optax
-
 from fewstep._rule import Rule, chain
 from fewstep.rules._metric import metric
+from fewstep.rules._options import Draw, Inner, LayerNames, Temperature
 from fewstep.rules.mnet import mnet, mnet_full
 
 
 def mtnet(
-    inner: float | optax.GradientTransformation = 0.01,
-    *,
-    layers: tuple[str | int, ...] | None = None,
-    temperature: float = 1.0,
-    draw: str = "sample",
+    inner: Inner = 0.01, *, layers: LayerNames = None, temperature: Temperature = 1.0, draw: Draw = "sample"
 ) -> Rule:
     """The rule of the MT-net. `inner` is the step size, or an optax transformation; the rest as in `mask`.
 
@@ -34,11 +29,7 @@ def mtnet(
 
 
 def mtnet_full(
-    inner: float | optax.GradientTransformation = 0.01,
-    *,
-    layers: tuple[str | int, ...] | None = None,
-    temperature: float = 1.0,
-    draw: str = "sample",
+    inner: Inner = 0.01, *, layers: LayerNames = None, temperature: Temperature = 1.0, draw: Draw = "sample"
 ) -> Rule:
     """The MT-net with one logit a weight, drawn at every inner step. Arguments as `mtnet`."""
     return chain(metric(layers), mnet_full(inner, layers=layers, temperature=temperature, draw=draw))

@@ -7,14 +7,13 @@ One step on one example moves the layer's output by `-lr (|x|^2 + 1) (dL/dy) T' 
 Reference: Lee & Choi, Gradient-Based Meta-Learning with Learned Layerwise Metric and Subspace, ICML 2018.
 """
 
-import optax
-
 from fewstep._rule import Rule, chain
 from fewstep.rules._metric import metric
+from fewstep.rules._options import Inner, LayerNames
 from fewstep.rules._step import step
 
 
-def tnet(inner: float | optax.GradientTransformation = 0.01, *, layers: tuple[str | int, ...] | None = None) -> Rule:
+def tnet(inner: Inner = 0.01, *, layers: LayerNames = None) -> Rule:
     """The rule of the T-net. `inner` is the step size, or an optax transformation; `layers` those that get a T.
 
     Example::

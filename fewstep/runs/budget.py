@@ -1,17 +1,15 @@
 """How many steps fit into a time: measured on this machine, before a training that is given a budget."""
 
-import dataclasses
 import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
-from fewstep.experiments.experiment import Experiment
+from fewstep.experiments import Experiment
 from fewstep.machine.steps import make_steps
 from fewstep.runs.create import pinned
 from fewstep.runs.run import CONFIG, open_run
-from fewstep.runs.train import validation
 
 _LOOK = 8.0  # seconds of training that are measured
 _VALIDATIONS = 40
@@ -31,14 +29,14 @@ def planned(experiment: Experiment, path: Path, seconds: float, *, overwrite: bo
 
 
 def _with_steps(experiment: Experiment, steps: int, log_every: int, validate_every: int) -> Experiment:
-    return dataclasses.replace(experiment, steps=steps, log_every=log_every, validate_every=validate_every)
+    return experiment.replace(steps=steps, log_every=log_every, validate_every=validate_every)
 
 
 def steps_within(experiment: Experiment, seconds: float) -> int:
     """The steps that training takes in that time on this machine, compiling and validating included; at least 1."""
     begin = time.perf_counter()
     built, run = make_steps(experiment)
-    validate, held_out = validation(built)
+    validate, held_out = built.validation()
     state = jax.tree.map(jnp.copy, run(1))  # a validation takes its state's place in memory
     state, _ = jax.block_until_ready(validate(state, held_out))
     compiling = time.perf_counter() - begin

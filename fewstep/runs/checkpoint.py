@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
 from fewstep._errors import FewstepError
 from fewstep.machine import distributed
@@ -33,7 +33,7 @@ class Damaged(FewstepError):
     """A checkpoint whose files are not what was written."""
 
 
-def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
+def save(folder: Path, step: int, state: PyTree, texts: dict[str, str]) -> Path:
     """Writes a checkpoint, with `texts` as files by their names beside the arrays, and removes all but the newest ones.
     Raises `FewstepError` when the disk refuses."""
     partial, target = folder / f"{_PARTIAL}{step:09d}", folder / f"{step:09d}"
@@ -44,7 +44,7 @@ def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
             for name, text in (texts | {_SHAPES: json.dumps(_shapes(state), indent=1)}).items():
                 (partial / name).write_text(text, encoding="utf-8", newline="")
             _finish(folder, partial, target)
-        distributed.agreed(True)
+        distributed.agree(True)
     except Exception as error:  # Orbax reports a full disk by exceptions of several libraries
         if distributed.lost(error):
             raise
@@ -58,7 +58,7 @@ def save(folder: Path, step: int, state: Any, texts: dict[str, str]) -> Path:
     return target
 
 
-def _begin(folder: Path, partial: Path, state: Any) -> None:
+def _begin(folder: Path, partial: Path, state: PyTree) -> None:
     """Makes an empty place to write to; what process 0 finds wrong, all raise."""
     problem = None
     if distributed.first():
@@ -70,7 +70,7 @@ def _begin(folder: Path, partial: Path, state: Any) -> None:
             partial.mkdir()
         except OSError as error:
             problem = error.strerror or str(error)
-    if problem := distributed.agreed(problem):
+    if problem := distributed.agree(problem):
         raise OSError(problem)
 
 
@@ -79,23 +79,23 @@ def _finish(folder: Path, partial: Path, target: Path) -> None:
     if target.exists():
         shutil.rmtree(target)
     partial.rename(target)
-    for old in steps(folder)[:-KEPT]:
+    for old in checkpoint_steps(folder)[:-KEPT]:
         shutil.rmtree(folder / f"{old:09d}")
 
 
-def _check_room(folder: Path, state: Any) -> None:
+def _check_room(folder: Path, state: PyTree) -> None:
     """Refuses before writing begins: Orbax's threads are loud about a disk that fills up under them."""
     needed = 3 * sum(leaf.nbytes for leaf in jax.tree.leaves(state)) + _MARGIN
     if shutil.disk_usage(folder).free < needed:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def steps(folder: Path) -> list[int]:
+def checkpoint_steps(folder: Path) -> list[int]:
     """The steps of the checkpoints in a folder, oldest first; half-written ones do not count."""
     return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit() and path.is_dir())
 
 
-def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> Any:
+def restore(path: Path, like: PyTree, check: Callable[[Path], None] = lambda path: None) -> PyTree:
     """Reads a checkpoint of the structure and shapes of `like`. Raises `Damaged` if its files have changed, and what
     `check` raises, which may look at the texts it was saved with."""
     verify(path)
@@ -109,22 +109,24 @@ def restore(path: Path, like: Any, check: Callable[[Path], None] = lambda path: 
         raise Damaged(f"{path} does not hold what its configuration says: {str(error).splitlines()[0][:200]}") from None
 
 
-def newest(folder: Path, like: Any, check: Callable[[Path], None] = lambda path: None) -> tuple[Any | None, list[str]]:
+def newest(
+    folder: Path, like: PyTree, check: Callable[[Path], None] = lambda path: None
+) -> tuple[PyTree | None, list[str]]:
     """The state of the newest checkpoint that is whole, and a message for each one passed over."""
     messages: list[str] = []
-    for step in reversed(steps(folder)):
+    for step in reversed(checkpoint_steps(folder)):
         try:
             return restore(folder / f"{step:09d}", like, check), messages
         except Damaged as damage:
-            messages.append(str(damage) + " Using the one before it." * (step != steps(folder)[0]))
+            messages.append(str(damage) + " Using the one before it." * (step != checkpoint_steps(folder)[0]))
     return None, messages
 
 
-def _shapes(state: Any) -> dict[str, list[int]]:
+def _shapes(state: PyTree) -> dict[str, list[int]]:
     return {jax.tree_util.keystr(path): list(leaf.shape) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
-def _check_shapes(path: Path, like: Any) -> None:
+def _check_shapes(path: Path, like: PyTree) -> None:
     """Raises where the arrays are not those that the experiment has now; Orbax would, at length."""
     if not (path / _SHAPES).is_file():  # written by an earlier version
         return
@@ -146,17 +148,17 @@ def read_text(path: Path, name: str) -> str | None:
 def verify(path: Path) -> None:
     """Raises `Damaged`, naming the file, unless every file has the checksum it was written with."""
     try:
-        written = json.loads((path / _SUMS).read_text())
+        expected = json.loads((path / _SUMS).read_text())
     except (OSError, ValueError):
         raise Damaged(f"Checkpoint {path} is damaged: its list of checksums is missing or unreadable.") from None
-    found = dict(_sums(path))
-    for name in sorted(written.keys() | found.keys()):
-        if written.get(name) != found.get(name):
-            what = "is missing" if name not in found else "was added" if name not in written else "has changed"
+    sums = dict(_sums(path))
+    for name in sorted(expected.keys() | sums.keys()):
+        if expected.get(name) != sums.get(name):
+            what = "is missing" if name not in sums else "was added" if name not in expected else "has changed"
             raise Damaged(f"Checkpoint {path} is damaged: {name} {what} since it was written.")
 
 
-def _write(partial: Path, state: Any) -> None:
+def _write(partial: Path, state: PyTree) -> None:
     with _quiet(), ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save((partial / "state").absolute(), state)
         checkpointer.wait_until_finished()

@@ -4,16 +4,16 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from fewstep import data
 from fewstep._errors import FewstepError
-from fewstep.experiments.build import build, inner_steps, lay_out, plans_for_its_steps
-from fewstep.experiments.experiment import Experiment, option
+from fewstep.experiments import Experiment, build, plans_for_its_steps
 from fewstep.files import empty, locked, read_json, write_json, writing
-from fewstep.machine import distributed, layout
+from fewstep.machine import distributed
 from fewstep.machine.autotune import fastest
-from fewstep.machine.layout import Layout
-from fewstep.problems.tables import pin_table
-from fewstep.runs.run import CONFIG, Run, holds_something, open_run
+from fewstep.machine.devices import Layout, cores
+from fewstep.machine.layout import lay_out
+from fewstep.problems import kind_of
+from fewstep.runs.code import check_code, copy_code
+from fewstep.runs.run import CONFIG, OtherVersion, Run, holds_something, open_run
 from fewstep.runs.settings import differences
 
 _LAYOUT = "layout.json"
@@ -37,14 +37,14 @@ def create_run(
     if distributed.several():
         lay_out(experiment)  # all together, before one makes the run while the others wait
     if not distributed.first():
-        return _open_made_by_first(path, experiment)
+        return _open_shared(path, experiment)
     run = _create(path, experiment, overwrite=overwrite, tune=tune and not distributed.several(), say=say)
-    distributed.agreed((str(path), experiment.to_json()))
+    distributed.agree((str(path), experiment.to_json()))
     return run
 
 
-def _open_made_by_first(path: Path, experiment: Experiment) -> Run:
-    there, settings = distributed.agreed(None)
+def _open_shared(path: Path, experiment: Experiment) -> Run:
+    there, settings = distributed.agree(None)
     number = distributed.index()
     if (there, Experiment.from_json(settings)) != (str(path), experiment):
         raise FewstepError(
@@ -56,33 +56,32 @@ def _open_made_by_first(path: Path, experiment: Experiment) -> Run:
             f"Process {number} does not see {path}, which process 0 has made. Choose a --run on a file system that all "
             "processes share."
         )
-    return Run(path, dataclasses.replace(open_run(path).experiment, steps=experiment.steps))
+    return Run(path, open_run(path).experiment.replace(steps=experiment.steps))
 
 
 def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, say: Say) -> Run:
     if path.is_file():
         raise FewstepError(f"{path} is a file. Choose another folder.")
     there = path.is_dir() and holds_something(path)
-    found = _open(path, overwrite=overwrite) if there else None
-    run = Run(path, pinned(experiment, found))
+    existing = _open(path, overwrite=overwrite) if there else None
+    run = Run(path, pinned(experiment, existing))
     if there:
         with locked(path, run.busy):  # said before anything that takes time
             pass
-    if found is not None:
-        _check_same(found, run.experiment)
-    chosen = begun_layout(run) if found is not None else None
+    if existing is not None:
+        _check_same(existing, run.experiment)
+    chosen = begun_layout(run) if existing is not None else None
     if chosen is None and tune:
-        chosen = fastest(run.experiment, inner_steps(run.experiment), say)
+        chosen = fastest(run.experiment, say)
     if not distributed.several():
         lay_out(run.experiment, chosen)  # before anything starts JAX, after which no devices can be made
-    _check(run.experiment)
+    build(run.experiment).check_data()  # whatever is wrong is said before a folder is touched
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     with locked(path, run.busy):
-        if found is None:
-            _write_new(run, replace=there)
+        run = run if existing is not None else _write_new(run, replace=there)
         if chosen is not None:
-            write_json(path / _LAYOUT, {**chosen._asdict(), "cores": layout.cores()})
+            write_json(path / _LAYOUT, {**chosen._asdict(), "cores": cores()})
     return run
 
 
@@ -90,59 +89,61 @@ def _open(path: Path, *, overwrite: bool) -> Run | None:
     """The run to go on with, if it is not to be replaced; a folder that holds something else is neither."""
     if overwrite and (path / "checkpoints").is_dir():  # a run, whether or not it can be read
         return None
-    found = open_run(path)
-    return None if overwrite else found
+    try:
+        run = open_run(path)
+    except OtherVersion:
+        if overwrite:
+            return None
+        raise
+    return None if overwrite else run
 
 
-def _check(experiment: Experiment) -> None:
-    """Says whatever is wrong with an experiment or its data before a folder is touched."""
-    built = build(experiment)
-    if experiment.has_images or experiment.has_table:
-        built.check_data()
-
-
-def _write_new(run: Run, *, replace: bool) -> None:
-    """Begins a run. One that is continued instead keeps its configuration until its training really goes on."""
+def _write_new(run: Run, *, replace: bool) -> Run:
+    """Begins a run, with copies of the user's own code. One that is continued instead keeps its configuration until its
+    training really goes on."""
     if replace:
         empty(run.path)
     elif (run.path / CONFIG).exists():
         raise FewstepError(run.busy)  # it was made since this process looked
+    run = dataclasses.replace(run, experiment=copy_code(run.experiment, run.path))
     run.write_config()
+    return run
 
 
 def begun_layout(run: Run) -> Layout | None:
     """The layout that the run was begun with on as many cores, which another one would round differently."""
-    known = read_json(run.path / _LAYOUT)
-    return Layout(known["devices"], known["chunk"]) if known and known["cores"] == layout.cores() else None
+    layout = read_json(run.path / _LAYOUT)
+    return Layout(layout["devices"], layout["chunk"]) if layout and layout["cores"] == cores() else None
 
 
-def pinned(experiment: Experiment, found: Run | None) -> Experiment:
-    """The experiment with the classes of its folder, or the tasks of its table, drawn, or as the run that was begun has
-    them."""
-    if experiment.has_table and not experiment.schema:
-        same = found is not None and found.experiment.tasks == experiment.tasks and found.experiment.schema
-        if not same:
-            return pin_table(experiment)
-        assert found is not None
-        of_table = {name: getattr(found.experiment, name) for name in ("classes", "schema", "source")}
-        return dataclasses.replace(experiment, **of_table)
-    if experiment.classes or not experiment.tasks.startswith("folder:"):
-        return experiment
-    drawn = found.experiment.classes if found else None
-    classes = drawn or data.pin(experiment.tasks, experiment.split_seed or 0, experiment.ways or 5)
-    return dataclasses.replace(experiment, classes=classes)
+def pinned(experiment: Experiment, begun: Run | None) -> Experiment:
+    """The experiment with what its data say, such as the classes of a folder, drawn now, or as the run that was begun
+    has it; of that run, also the copies of the user's own code."""
+    tasks = experiment.located(experiment.tasks)
+    same = begun is not None and begun.experiment.tasks == experiment.tasks
+    before = begun.experiment.groups[0] if begun is not None and same else None
+    options = kind_of(tasks).pin(tasks, experiment.groups[0], before)
+    changed = {
+        field.name: value for field in dataclasses.fields(options)
+        if (value := getattr(options, field.name)) != getattr(experiment.groups[0], field.name)
+    }  # fmt: skip
+    pinned = experiment.replace(**changed) if changed else experiment
+    if begun is not None and same and begun.experiment.folder is not None:
+        check_code(begun.experiment, experiment, begun.path)
+        return pinned.at(begun.experiment.folder)
+    return pinned
 
 
-def _check_same(found: Run, wanted: Experiment) -> None:
-    there, here = dataclasses.asdict(found.experiment), dataclasses.asdict(wanted)
-    if differ := differences(there, here, option, without=("steps",)):
+def _check_same(old: Run, wanted: Experiment) -> None:
+    there, here = old.experiment.settings(), wanted.settings()
+    if differ := differences(there, here, "`{}`".format, without=("steps",)):
         raise FewstepError(
-            f"{found.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
+            f"{old.path} holds another experiment: {', '.join(differ)}. Nothing was changed. Choose another folder, "
             "or replace the old run with `overwrite=True`."
         )
-    if found.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
+    if old.experiment.steps != wanted.steps and plans_for_its_steps(wanted):
         raise FewstepError(
-            f"{found.path} was planned for {found.experiment.steps} steps: its outer step size falls to 0 over just "
+            f"{old.path} was planned for {old.experiment.steps} steps: its outer step size falls to 0 over just "
             f"these, so it cannot be continued to {wanted.steps}. Choose another folder, or replace the old run "
             "with `overwrite=True`."
         )

@@ -1,23 +1,22 @@
 """Where a training goes on: the newest whole checkpoint, the log up to it, and what must not have changed since."""
 
-import dataclasses
 from collections.abc import Callable
 
 from fewstep._errors import FewstepError
-from fewstep._train import TrainState, first_state
-from fewstep.experiments.build import Built
-from fewstep.experiments.experiment import option
+from fewstep.experiments import Built
 from fewstep.machine import distributed
-from fewstep.runs.run import Line, Run, open_run
+from fewstep.runs.log import Line
+from fewstep.runs.run import Run, open_run
 from fewstep.runs.settings import differences
+from fewstep.training import TrainState, first_state
 
 Say = Callable[[str], None]
 
 
 def check_unchanged(run: Run) -> None:
     """Raises if another process has replaced the run since it was created or opened here."""
-    there, here = dataclasses.asdict(open_run(run.path).experiment), dataclasses.asdict(run.experiment)
-    if differ := differences(there, here, option, without=("steps",)):
+    there, here = open_run(run.path).experiment.settings(), run.experiment.settings()
+    if differ := differences(there, here, "`{}`".format, without=("steps",)):
         raise FewstepError(
             f"Another process has replaced {run.path} meanwhile: {', '.join(differ)}. Choose another folder."
         )
@@ -26,9 +25,9 @@ def check_unchanged(run: Run) -> None:
 def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
     """The state to go on from, and the log up to it."""
     state, messages = run.state(built) if distributed.first() else (None, [])
-    found = distributed.agreed(None if state is None else int(state.step))
-    if found is not None and state is None:  # one of several processes reads what process 0 chose
-        state = run.state_at(found, built)
+    step = distributed.agree(None if state is None else int(state.step))
+    if step is not None and state is None:  # one of several processes reads what process 0 chose
+        state = run.state_at(step, built)
     for message in messages:
         say(message)
     if state is None:

@@ -1,24 +1,22 @@
 """A run is a folder: config.json, metrics.csv, checkpoints, report.html."""
 
-import csv
 import dataclasses
-import io
+import importlib.metadata
 import json
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fewstep._errors import FewstepError
-from fewstep._train import Row, TrainState, first_state
-from fewstep.experiments.build import Built, build
-from fewstep.experiments.experiment import Experiment, option
-from fewstep.files import LOCK, write_text, writing
-from fewstep.runs import checkpoint
+from fewstep.experiments import VERSION, Built, Experiment, build, flag
+from fewstep.files import JSON, LOCK, write_text, writing
+from fewstep.runs import checkpoint, log
+from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import differences, fingerprint
+from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
-_COLUMNS = ("step", "seed", "loss", "gradient_norm", "validation")
-_MADE_BY, _LOG = "experiment.json", "metrics.csv"  # of a checkpoint
-Line = list[str]  # of the log, as text
+_MAKER = "experiment.json"  # of a checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +34,12 @@ class Run:
     @property
     def metrics(self) -> Path:
         """The log: one row per seed and `log_every` steps."""
-        return self.path / "metrics.csv"
+        return self.path / log.NAME
 
     @property
     def seeds(self) -> list[int]:
         """The seeds that are trained together."""
-        return list(range(self.experiment.seed, self.experiment.seed + self.experiment.seeds))
+        return self.experiment.seed_list
 
     @property
     def busy(self) -> str:
@@ -56,7 +54,7 @@ class Run:
         """The newest whole state, if there is one, and a message for every damaged one that was skipped.
 
         Raises `FewstepError` when another experiment than that of config.json made it."""
-        if not checkpoint.steps(self.checkpoints):
+        if not checkpoint.checkpoint_steps(self.checkpoints):
             return None, []
         like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.newest(self.checkpoints, like, self._check_maker)
@@ -66,83 +64,109 @@ class Run:
         like = first_state(built.learner, built.optimizer, self.seeds)
         return checkpoint.restore(self._checkpoint(step), like, self._check_maker)
 
-    def save(self, state: TrainState, log: Iterable[Line] = ()) -> Path:
+    def save(self, state: TrainState, lines: Iterable[log.Line] = ()) -> Path:
         """Writes a checkpoint: the state, the log up to it, and the settings that made it."""
-        texts = {_MADE_BY: json.dumps(fingerprint(self.experiment), indent=1), _LOG: _csv([_COLUMNS, *log])}
+        texts = {_MAKER: json.dumps(fingerprint(self.experiment), indent=1), log.NAME: log.to_csv(lines)}
         return checkpoint.save(self.checkpoints, int(state.step), state, texts)
 
     def write_config(self) -> None:
         """Writes the experiment to config.json, in place of what was there."""
-        settings = {"fewstep": version(), "experiment": dataclasses.asdict(self.experiment)}
-        write_text(self.path / CONFIG, json.dumps(settings, indent=2) + "\n")
+        config = {
+            "version": VERSION, "fewstep": version(), "experiment": self.experiment.settings(),
+            "code": digests(self.experiment),
+        }  # fmt: skip
+        write_text(self.path / CONFIG, json.dumps(config, indent=2) + "\n")
 
-    def lines(self, rows: Iterable[Row]) -> list[Line]:
-        """Rows as lines of the log, one per seed."""
-        return [
-            [str(value) for value in (row.step, seed, row.loss[n], row.gradient_norm[n])]
-            + ["" if row.validation is None else str(row.validation[n])]
-            for row in rows
-            for n, seed in enumerate(self.seeds)
-        ]
-
-    def append(self, lines: Iterable[Line]) -> None:
+    def append(self, lines: Iterable[log.Line]) -> None:
         """Adds lines to the log."""
         with writing(self.metrics), self.metrics.open("a", newline="") as file:
-            file.write(_csv(lines))
+            file.write(log.to_csv(lines, head=False))
 
-    def restore_log(self, step: int) -> list[Line]:
+    def restore_log(self, step: int) -> list[log.Line]:
         """Writes the log anew as it was at a checkpoint, and returns it; what came later is done again.
 
-        A checkpoint of an earlier version has no log: the file's own lines up to that step are kept."""
-        text = checkpoint.read_text(self._checkpoint(step), _LOG)
-        kept = [line for line in self.log() if int(line[0]) <= step] if text is None else _read(text)
-        write_text(self.metrics, _csv([_COLUMNS, *kept]))
-        return kept
+        A checkpoint without a log leaves the file's own lines up to that step."""
+        text = checkpoint.read_text(self._checkpoint(step), log.NAME)
+        lines = [line for line in self.log() if int(line[0]) <= step] if text is None else log.from_csv(text)
+        write_text(self.metrics, log.to_csv(lines))
+        return lines
 
-    def log(self) -> list[Line]:
+    def log(self) -> list[log.Line]:
         """The lines of the log; a last one that was not written whole is left out."""
-        return _read(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
+        return log.from_csv(self.metrics.read_bytes().decode()) if self.metrics.exists() else []
 
     def _checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"{step:09d}"
 
     def _check_maker(self, path: Path) -> None:
-        text = checkpoint.read_text(path, _MADE_BY)
+        text = checkpoint.read_text(path, _MAKER)
         if text is None:  # written by an earlier version
             return
-        if differ := differences(json.loads(text), fingerprint(self.experiment), option):
+        if differ := differences(json.loads(text), fingerprint(self.experiment), _quoted):
             raise FewstepError(
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
                 "from a copy, or train the run anew with `overwrite=True`."
             )
 
 
-def _csv(rows: Iterable[Iterable[str]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
-
-
-def _read(text: str) -> list[Line]:
-    rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
-    return [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdigit()]
+def _quoted(name: str) -> str:
+    return f"`{name}`"
 
 
 def open_run(path: Path) -> Run:
-    """Opens a run folder. Raises `FewstepError` when it is missing or is not one."""
+    """Opens a run folder. Raises `FewstepError` when it is missing, is not one, or is one of another version."""
     config = path / CONFIG
     if path.is_file():
         raise FewstepError(f"{path} is a file. Give the folder of a run.")
     if not path.is_dir():
         raise FewstepError(f"There is no run folder {path}. Train one first: fewstep train mtnet sinusoid --run {path}")
     try:
-        return Run(path, Experiment.from_json(json.dumps(json.loads(config.read_text())["experiment"])))
+        settings = json.loads(config.read_text())
+        _check_version(path, settings)
+        code = path / CODE
+        return Run(path, Experiment(**settings["experiment"], folder=code if code.is_dir() else None))
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OtherVersion):
+            raise
         if not (path / "checkpoints").is_dir():
             raise FewstepError(f"{path} is not a run folder of fewstep: cannot read {config.name} ({error}).") from None
         raise FewstepError(
             f"{config} is damaged: {error}. Bring it back from a copy, or train the run anew with `overwrite=True`."
         ) from None
+
+
+class OtherVersion(FewstepError):
+    """A run that another version of fewstep made."""
+
+
+def _check_version(path: Path, config: Mapping[str, JSON]) -> None:
+    version, experiment = config.get("version", 1), config["experiment"]
+    if version == VERSION:
+        return
+    if version > VERSION:
+        newer = f"{path} was made by a newer version of fewstep, {config.get('fewstep')}."
+        raise OtherVersion(f"{newer} Update fewstep: pip install -U fewstep")
+    raise OtherVersion(
+        f"{path} was made by an older version of fewstep, {config.get('fewstep')}, whose checkpoints this one cannot "
+        f"read. Train it anew: {_command(experiment, path)}"
+    )
+
+
+_RENAMED = {
+    "inner_optimiser": "inner_optimizer", "outer_optimiser": "outer_optimizer", "colour": "color", "start": "init",
+    "least_shots": "min_shots",
+}  # fmt: skip
+_DROPPED = ("method", "tasks", "classes", "schema", "source")
+
+
+def _command(old: Mapping[str, JSON], path: Path) -> str:
+    """The command that trains an experiment of an older version again."""
+    words = ["fewstep", "train", str(old["method"]), str(old["tasks"])]
+    for name, value in old.items():
+        if name not in _DROPPED and value is not None and value is not False:
+            values = value if isinstance(value, list) else [] if value is True else [value]
+            words += [flag(_RENAMED.get(name, name)), *map(str, values)]
+    return shlex.join([*words, "--run", str(path), "--overwrite"])
 
 
 def holds_something(folder: Path) -> bool:
@@ -153,6 +177,4 @@ def holds_something(folder: Path) -> bool:
 
 def version() -> str:
     """The version of fewstep."""
-    from fewstep import __version__
-
-    return __version__
+    return importlib.metadata.version("fewstep")

@@ -1,24 +1,23 @@
 """The settings of an experiment as a file keeps them, and how two of them differ."""
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from fewstep.experiments.build import plans_for_its_steps
-from fewstep.experiments.experiment import Experiment
+from fewstep.experiments import Experiment, plans_for_its_steps
+from fewstep.files import JSON
+from fewstep.problems import Values
 
 _LONG = 200  # characters from which a checkpoint keeps the digest of a value, such as the split of 1,000 tasks
 
 
-def as_stored(value: Any) -> Any:
+def as_stored(value: object) -> JSON:
     """The value as it comes back from a JSON file: tuples are lists there."""
     return json.loads(json.dumps(value))
 
 
 def differences(
-    there: Mapping[str, Any], here: Mapping[str, Any], name: Callable[[str], str] = str, without: tuple[str, ...] = ()
+    there: Values, here: Values, name: Callable[[str], str] = str, without: tuple[str, ...] = ()
 ) -> list[str]:
     """How settings in a file differ from those at hand, in words; a setting that one of them lacks is `None`."""
     there, here = as_stored(there), as_stored(here)
@@ -29,19 +28,17 @@ def differences(
     ]
 
 
-def fingerprint(experiment: Experiment) -> dict[str, Any]:
-    """What a checkpoint keeps of the experiment that made it: every setting other than its default.
+def fingerprint(experiment: Experiment) -> dict[str, JSON]:
+    """What a checkpoint keeps of the experiment that made it.
 
-    A setting that a later version adds has its default here, so older checkpoints stay valid. The number of steps
-    counts only where the outer step size is planned over it; otherwise it can be raised.
+    The number of steps counts only where the outer step size is planned over it; otherwise it can be raised.
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(experiment)}
-    settings = {name: value for name, value in dataclasses.asdict(experiment).items() if value != defaults[name]}
+    settings = experiment.settings()
     if not plans_for_its_steps(experiment):
-        settings.pop("steps", None)
+        settings.pop("steps")
     return {name: _short(value) for name, value in as_stored(settings).items()}
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> JSON:
     text = json.dumps(value, sort_keys=True)
     return value if len(text) <= _LONG else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -1,30 +1,30 @@
 """Trains a run: resumes what is there, logs, saves, survives Ctrl-C and a kill."""
 
 import math
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tensorboardX import SummaryWriter
-
-from fewstep._train import NotFinite, Row, TrainState, train
-from fewstep._validate import make_validate
-from fewstep.experiments.build import Built, inner_steps, lay_out, make_mesh
+from fewstep.experiments import Built
 from fewstep.files import locked
-from fewstep.machine import distributed, layout
-from fewstep.machine.layout import Layout
+from fewstep.machine import distributed
+from fewstep.machine.devices import Layout
+from fewstep.machine.layout import choose, lay_out, make_mesh
+from fewstep.problems import Value
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
+from fewstep.runs.log import Line, to_lines
 from fewstep.runs.resume import begin, check_unchanged
-from fewstep.runs.run import Line, Run
+from fewstep.runs.run import Run
+from fewstep.runs.signals import stop_signals
+from fewstep.training import NotFinite, Row, TrainState
 
 SAVE_SECONDS = 15.0
 
 
 class Progress(NamedTuple):
-    """What a watcher of a training is told: `begin(first, last)`, `step(number, row)`, `say(message)`."""
+    """What a watcher of a training receives: `begin(first, last)`, `step(number, row)`, `say(message)`."""
 
     begin: Callable[[int, int], None]
     step: Callable[[int, Row | None], None]
@@ -71,7 +71,7 @@ def _lay_out(run: Run, progress: Progress) -> Layout:
     """The layout that the run was begun with, or one that fits its tasks, on the devices there are."""
     if distributed.several():
         return lay_out(run.experiment)
-    wanted = begun_layout(run) or layout.choose(run.experiment, inner_steps(run.experiment))
+    wanted = begun_layout(run) or choose(run.experiment)
     places = lay_out(run.experiment, wanted)
     if places.devices < wanted.devices:
         progress.say(
@@ -88,20 +88,18 @@ def _train(
     log: list[Line],
     progress: Progress,
     save_seconds: float,
-    **places: Any,
+    **places: Value,
 ) -> Outcome:
     experiment, first = run.experiment, int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
     lost: set[int] = set()
     ended = False  # by a signal, to this process or to another
     progress.begin(first, experiment.steps)
-    tasks = built.training
-    validate, held_out = validation(built)
-    with _signals() as stopped, _boards(run, first) as board:
+    with stop_signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
             nonlocal saved, ended
-            lines = run.lines(rows)
+            lines = to_lines(rows, run.seeds)
             log.extend(lines)
             if distributed.first():
                 run.append(lines)
@@ -111,57 +109,21 @@ def _train(
                     progress.say(f"The loss of seed {seed} is not finite at step {row.step}. The other seeds go on.")
                     lost.add(seed)
             progress.step(int(state.step), rows[-1] if rows else None)
-            stop = distributed.asked(bool(stopped))
-            ended, save = distributed.agreed((stop, stop or time.monotonic() - saved[0] > save_seconds))
+            stop = distributed.request_stop(bool(stopped))
+            ended, save = distributed.agree((stop, stop or time.monotonic() - saved[0] > save_seconds))
             if save:
                 run.save(state, log)
                 saved = (time.monotonic(), int(state.step))
             return ended
 
         try:
-            trained = train(
-                built.learner,
-                tasks,
-                steps=experiment.steps,
-                optimizer=built.optimizer,
-                meta_batch=experiment.meta_batch,
-                outer=built.outer,
-                seed=run.seeds,
-                log_every=experiment.log_every,
-                validate=validate,
-                validation_data=held_out,
-                validate_every=experiment.validate_every,
-                patience=experiment.patience,
-                state=state,
-                on_segment=after,
-                agree=distributed.agreed,
-                **places,
-            )
+            trained = built.train(state=state, on_segment=after, agree=distributed.agree, **places)
         except NotFinite as error:
             raise NotFinite(error.step, error.reason, _last_good(run)) from None
-    if distributed.agreed(int(trained.state.step) != saved[1] or not checkpoint.steps(run.checkpoints)):
+    if distributed.agree(int(trained.state.step) != saved[1] or not checkpoint.checkpoint_steps(run.checkpoints)):
         run.save(trained.state, log)
-    step, signalled = int(trained.state.step), distributed.agreed(ended or bool(stopped))
+    step, signalled = int(trained.state.step), distributed.agree(ended or bool(stopped))
     return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
-
-
-def validation(built: Built) -> tuple[Callable[[TrainState, Any], tuple[TrainState, Any]], Any]:
-    """The compiled validation of an experiment, and the data of its tasks.
-
-    The tasks come from a seed of their own: the same set for every seed that is trained.
-    """
-    experiment = built.experiment
-    ways = experiment.validation_ways
-    tasks = built.problem.tasks(experiment.shots, experiment.queries, "validation", ways)
-    validate = make_validate(
-        built.make(ways) if ways else built.learner,
-        tasks,
-        built.problem.validation,
-        n_tasks=experiment.validation_tasks,
-        inner_steps=inner_steps(experiment),
-        seed=0,
-    )
-    return validate, tasks.data
 
 
 def _lost(run: Run, row: Row) -> set[int]:
@@ -169,39 +131,20 @@ def _lost(run: Run, row: Row) -> set[int]:
 
 
 def _last_good(run: Run) -> str:
-    kept = checkpoint.steps(run.checkpoints)
-    if not kept:
+    steps = checkpoint.checkpoint_steps(run.checkpoints)
+    if not steps:
         return "No checkpoint had been written yet."
-    return f"The last good checkpoint is that of step {kept[-1]} in {run.checkpoints}; nothing of it is lost."
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """A list that fills when Ctrl-C or a request to end comes; a second Ctrl-C ends at once."""
-    came: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if came:
-            raise KeyboardInterrupt
-        came.append(number)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: signals are somebody else's
-        before = {}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return f"The last good checkpoint is that of step {steps[-1]} in {run.checkpoints}; nothing of it is lost."
 
 
 @contextmanager
 def _boards(run: Run, step: int) -> Iterator[Callable[[Row], None]]:
-    """Writes rows as TensorBoard files, one curve a seed."""
+    """Writes rows as TensorBoard files, one curve per seed."""
     if not distributed.first():
         yield lambda row: None
         return
+    from tensorboardX import SummaryWriter
+
     writers = {
         seed: SummaryWriter(str(run.path / "tensorboard" / f"seed_{seed}"), purge_step=step or None)
         for seed in run.seeds

@@ -4,10 +4,14 @@ import base64
 import http.client
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+_SUPPORT = ("x", "y", "images", "labels", "columns")
+_QUERY = ("x", "images", "columns")
+_Request = tuple[str, str, str | None, dict[str, str]]  # method, path, body, headers
 
 
 class ServiceError(Exception):
@@ -31,7 +35,7 @@ class Client:
     def __init__(self, url: str = "http://127.0.0.1:8000", *, token: str | None = None, seconds: float = 30.0):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a service. Give one such as http://127.0.0.1:8000.")
+            raise ValueError(f"{url!r} is not the address of a service. Give one such as http://127.0.0.1:8000.")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=seconds)
         self._head = {"authorization": f"Bearer {token}"} if token else {}
@@ -42,21 +46,21 @@ class Client:
         return self._ask("GET", "/v1/models")["models"]
 
     def model(self, name: str) -> dict[str, Any]:
-        """What a model tells of itself."""
+        """The description of a model."""
         return self._ask("GET", f"/v1/models/{_part(name)}")
 
-    def adapt(self, name: str, **given: Any) -> dict[str, Any]:
+    def adapt(self, name: str, **fields: object) -> dict[str, Any]:
         """Learns a task: `x` and `y`, or `images` (files or PNG bytes) and `labels`, or `columns`; `steps`, `pace`,
         `seed`, `samples`, `detail` as they are."""
-        return self._ask("POST", f"/v1/models/{_part(name)}/adapt", _with_support(given))
+        return self._ask("POST", f"/v1/models/{_part(name)}/adapt", _with_support(fields))
 
-    def predict(self, name: str, *, query: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-        """Predicts at `query` with an `adapter`, or with a support set given as to `adapt`. With an adapter, `x`,
+    def predict(self, name: str, *, query: Mapping[str, object] | None = None, **fields: object) -> dict[str, Any]:
+        """Predicts at `query` with an `adapter`, or with a support set as in `adapt`. With an adapter, `x`,
         `images` or `columns` may stand for the query itself."""
         if query is None:
-            query = {key: given.pop(key) for key in ("x", "images", "columns") if key in given}
-        body = given if "adapter" in given else _with_support(given)
-        return self._ask("POST", f"/v1/models/{_part(name)}/predict", {**body, "query": _readied(query)})
+            query = {key: fields.pop(key) for key in _QUERY if key in fields}
+        body = fields if "adapter" in fields else _with_support(fields)
+        return self._ask("POST", f"/v1/models/{_part(name)}/predict", {**body, "query": _prepare(query)})
 
     def forget(self, name: str, adapter: str) -> None:
         """Drops an adapter."""
@@ -73,32 +77,32 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, *why: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        content = None if body is None else _encoded(body)
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        content = None if body is None else _encode(body)
         head = self._head | ({"content-type": "application/json"} if content else {})
         try:
-            answer = self._answer(method, self._base + path, content, head)
+            answer = self._answer((method, self._base + path, content, head))
             raw = answer.read()
         except ConnectionRefusedError as error:
             host, port = self._connection.host, self._connection.port
             raise ConnectionRefusedError(error.errno, f"No service answers at {host}:{port}. Start it.") from None
-        except BaseException:  # such as a timeout: what comes on this connection later answers nothing any more
+        except BaseException:  # such as a timeout: what arrives on this connection later answers no request any more
             self._connection.close()
             raise
-        return _told(answer, raw)
+        return _content(answer, raw)
 
-    def _answer(self, *request: Any) -> http.client.HTTPResponse:
+    def _answer(self, request: _Request) -> http.client.HTTPResponse:
         """Sends a request, once more if the connection was idle for long and has been closed at the other end."""
         try:
-            return self._answer_once(*request)
+            return self._answer_once(request)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
             self._connection.close()
-            return self._answer_once(*request)
+            return self._answer_once(request)
 
-    def _answer_once(self, *request: Any) -> http.client.HTTPResponse:
+    def _answer_once(self, request: _Request) -> http.client.HTTPResponse:
         try:
             self._connection.request(*request)
         except (ConnectionResetError, BrokenPipeError):
@@ -108,65 +112,63 @@ class Client:
         return self._connection.getresponse()
 
 
-def _told(answer: http.client.HTTPResponse, raw: bytes) -> Any:
-    """What an answer says. Raises `ServiceError` if it is a refusal, or is not of this service."""
+def _content(answer: http.client.HTTPResponse, raw: bytes) -> Any:
+    """The content of an answer. Raises `ServiceError` if it is a refusal, or not from this service."""
     try:
-        told = json.loads(raw) if raw else None
+        content = json.loads(raw) if raw else None
     except ValueError:
         text = raw[:200].decode(errors="replace")
-        why = f"The answer {answer.status} is not JSON: {text!r}. Is this the address of a fewstep service?"
-        raise ServiceError(answer.status, "not_json", why) from None
+        message = f"The answer {answer.status} is not JSON: {text!r}. Is this the address of a fewstep service?"
+        raise ServiceError(answer.status, "not_json", message) from None
     if answer.status < 400:
-        return told
-    error = told.get("error") if isinstance(told, dict) else None
+        return content
+    error = content.get("error") if isinstance(content, dict) else None
     error = error if isinstance(error, dict) else {}
     raise ServiceError(answer.status, error.get("code", ""), error.get("message", answer.reason))
 
 
-_SUPPORT = ("x", "y", "images", "labels", "columns")
+def _with_support(fields: Mapping[str, object]) -> Mapping[str, object]:
+    support = {key: fields[key] for key in _SUPPORT if key in fields}
+    rest = {key: value for key, value in fields.items() if key not in _SUPPORT}
+    return {**rest, "support": _prepare(support)} if support else rest
 
 
-def _with_support(given: dict[str, Any]) -> dict[str, Any]:
-    support = {key: given[key] for key in _SUPPORT if key in given}
-    rest = {key: value for key, value in given.items() if key not in _SUPPORT}
-    return {**rest, "support": _readied(support)} if support else rest
-
-
-def _readied(part: dict[str, Any]) -> dict[str, Any]:
+def _prepare(part: Mapping[str, object]) -> Mapping[str, object]:
     """A support set or query as it is sent."""
-    if part.get("images") is not None:
-        part = part | {"images": [_image(image) for image in part["images"]]}
-    if isinstance(part.get("columns"), dict):
-        part = part | {"columns": {name: _cells(column) for name, column in part["columns"].items()}}
+    images, columns = part.get("images"), part.get("columns")
+    if isinstance(images, Iterable):
+        part = {**part, "images": [_image(image) for image in images]}
+    if isinstance(columns, Mapping):
+        part = {**part, "columns": {name: _cells(column) for name, column in columns.items()}}
     return part
 
 
-def _cells(column: Any) -> Any:
+def _cells(column: object) -> object:
     """A column's cells. NaN is a missing cell, as numpy and pandas have it, and JSON has null for that."""
-    cells = _plain(column) if hasattr(column, "tolist") else column
+    cells = column.tolist() if hasattr(column, "tolist") else column
     return [None if cell != cell else cell for cell in cells] if isinstance(cells, list) else cells
 
 
-def _encoded(body: Any) -> str:
+def _encode(body: object) -> str:
     try:
         return json.dumps(body, default=_plain, allow_nan=False)
     except ValueError:
-        found = _not_finite(body, "")
-        if found is None:
+        place = _not_finite(body, "")
+        if place is None:
             raise
     raise ValueError(
-        f"{found}, and JSON has only finite numbers. Nothing was sent. Fill the number in, or leave out its whole row, "
+        f"{place}, and JSON has only finite numbers. Nothing was sent. Fill the number in, or leave out its whole row, "
         'in x and y alike. Only the cells of "columns" may be missing: send None or NaN there.'
     )
 
 
-def _not_finite(value: Any, place: str) -> str | None:
+def _not_finite(value: object, place: str) -> str | None:
     """Where the first number is that is NaN or infinite, and what it is."""
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{place} is {float(value)}"
     if hasattr(value, "tolist"):
         return _not_finite(value.tolist(), place)
-    parts: Iterable[tuple[str, Any]] = ()
+    parts: Iterable[tuple[str, object]] = ()
     if isinstance(value, dict):
         inside = place.endswith(".columns")
         parts = (
@@ -174,17 +176,17 @@ def _not_finite(value: Any, place: str) -> str | None:
         )
     elif isinstance(value, list | tuple):
         parts = ((f"{place}[{number}]", each) for number, each in enumerate(value))
-    return next((found for name, each in parts if (found := _not_finite(each, name))), None)
+    return next((text for name, each in parts if (text := _not_finite(each, name))), None)
 
 
-def _image(image: bytes | str | Path) -> str:
+def _image(image: object) -> object:
     """A PNG file, its bytes, or base64 as it is."""
     if isinstance(image, Path):
         image = image.read_bytes()
     return base64.b64encode(image).decode() if isinstance(image, bytes) else image
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays as lists."""
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -1,8 +1,9 @@
 """One column of a table: what kind it is, how it becomes numbers for a network, and back."""
 
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None) -> Cells:
 
     Text that looks like numbers is numbers, ISO dates (2024-05-31, 2024-05-31 12:00) are days since 1970, other text is
     categories; and so is what the table declares to be. A column that is mostly numbers but not all is refused, with
-    the line. Times with an offset are told in UTC.
+    the line. Times with an offset are converted to UTC.
     """
     column = frame.column(name)
     if kind == "category" or (kind is None and name in frame.categories):
@@ -94,10 +95,10 @@ def _of_kind(frame: Frame, name: str, kind: Kind | None, cells: Cells) -> Cells:
     if empty.all():
         return Cells(kind, cells.values)
     row = int(np.flatnonzero(~empty)[0])
-    told = {"number": "numbers", "date": "dates, such as 2024-05-31"}
+    kinds = {"number": "numbers", "date": "dates, such as 2024-05-31"}
     raise FewstepError(
         f"{frame.where(row)} holds {frame.column(name)[row]} in the column {name!r}, a {cells.kind} where training had "
-        f"{told[kind]}. Give it as the training's table did."
+        f"{kinds[kind]}. Give it as the training's table did."
     )
 
 
@@ -132,29 +133,29 @@ class Column:
     @staticmethod
     def learn(name: str, cells: Cells, rows: np.ndarray) -> "Column":
         """The column as these rows have it."""
-        known = cells.values[rows]
+        values = cells.values[rows]
         if cells.kind == "category":
-            categories = tuple(sorted({cell for cell in known if cell is not None}))
+            categories = tuple(sorted({cell for cell in values if cell is not None}))
             if not categories:
                 raise _nothing_in(name)
             if len(categories) > _MANY:
                 raise FewstepError(
                     f"The column {name!r} has {len(categories)} different texts, as an identifier has; at most {_MANY} "
-                    "can be told apart. Leave it out, or turn it into numbers."
+                    "can be distinguished. Leave it out, or turn it into numbers."
                 )
             return Column(name, "category", categories=categories)
-        known = known[np.isfinite(known)]
-        if not len(known):
+        values = values[np.isfinite(values)]
+        if not len(values):
             raise _nothing_in(name)
         with np.errstate(over="ignore", invalid="ignore"):
-            spread, rounding = float(known.std()), 1e-12 * float(np.abs(known).max())
+            spread, rounding = float(values.std()), 1e-12 * float(np.abs(values).max())
         if not np.isfinite(spread):
             raise FewstepError(
-                f"The column {name!r} holds {known[np.abs(known).argmax()]:g}, too large to be scaled. Correct it, or "
-                "leave the cell empty."
+                f"The column {name!r} holds {values[np.abs(values).argmax()]:g}, too large to be scaled. Correct it, "
+                "or leave the cell empty."
             )
-        scale, ends = spread if spread > rounding else 1.0, (float(known.min()), float(known.max()))
-        return Column(name, cells.kind, float(known.mean()), scale, low=ends[0], high=ends[1])
+        scale, ends = spread if spread > rounding else 1.0, (float(values.min()), float(values.max()))
+        return Column(name, cells.kind, float(values.mean()), scale, low=ends[0], high=ends[1])
 
     def encode(self, frame: Frame, *, missing: Missing, strict: bool) -> np.ndarray:
         """The column of a table as numbers, (rows, width). `strict` refuses categories that training never saw; they
@@ -170,7 +171,7 @@ class Column:
         if self.kind != "category":
             return np.where(empty, 0.0, (cells.values - self.mean) / self.scale)[:, None]
         if strict:
-            self._check_known(frame, cells.values, empty)
+            self._check_categories(frame, cells.values, empty)
         return (cells.values[:, None] == np.asarray(self.categories, object)[None]).astype(float)
 
     def codes(self, frame: Frame) -> np.ndarray:
@@ -181,14 +182,14 @@ class Column:
                 f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the column {self.name!r}, which is what "
                 f"is learned; {int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out."
             )
-        self._check_known(frame, cells.values, empty)
+        self._check_categories(frame, cells.values, empty)
         return np.asarray([self.categories.index(cell) for cell in cells.values], np.int32)
 
     def decode(self, values: np.ndarray) -> np.ndarray:
         """Numbers in the user's unit."""
         return values * self.scale + self.mean
 
-    def _check_known(self, frame: Frame, values: np.ndarray, skipped: np.ndarray) -> None:
+    def _check_categories(self, frame: Frame, values: np.ndarray, skipped: np.ndarray) -> None:
         strange = [row for row in np.flatnonzero(~skipped) if values[row] not in self.categories]
         if strange:
             raise FewstepError(
@@ -215,26 +216,26 @@ def _empty(values: np.ndarray) -> np.ndarray:
 def _text(column: np.ndarray) -> np.ndarray:
     """Every cell as text, None where there is nothing; whole numbers without a point, as they were written."""
 
-    def one(cell: Any) -> str | None:
+    def one(cell: object) -> str | None:
         if isinstance(cell, float | np.floating) and float(cell).is_integer():
             cell = int(cell)
-        told = str(cell).strip()
-        return None if told.lower() in _NOTHING else told
+        text = str(cell).strip()
+        return None if text.lower() in _NOTHING else text
 
-    made = np.empty(len(column), object)
-    made[:] = [one(cell) for cell in column.tolist()]
-    return made
+    texts = np.empty(len(column), object)
+    texts[:] = [one(cell) for cell in column.tolist()]
+    return texts
 
 
-def _parsed(text: np.ndarray, parse: Any) -> np.ndarray:
-    made = np.full(len(text), np.nan)
+def _parsed(text: np.ndarray, parse: Callable[[str], float]) -> np.ndarray:
+    values = np.full(len(text), np.nan)
     for row, cell in enumerate(text):
         if cell is not None:
             try:
-                made[row] = parse(cell)
+                values[row] = parse(cell)
             except ValueError:
                 continue
-    return made
+    return values
 
 
 def _day(cell: str) -> float:

@@ -1,11 +1,12 @@
 """Tables as they come: from a CSV or Parquet file, a data frame, or a dict of arrays."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError, unknown
 
@@ -57,18 +58,19 @@ def read(source: Any, wanted: Sequence[str] | None = None) -> Frame:
     if isinstance(source, Mapping):
         return _checked("the table", list(source), lambda name: source[name], wanted)
     if hasattr(source, "columns"):
-        made = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
+        frame = _checked("the table", list(source.columns), lambda name: source[name].to_numpy(), wanted)
         declared = [name for name in source.columns if str(source[name].dtype) in ("category", "Categorical", "Enum")]
-        return made._replace(categories=frozenset(map(str, declared)) & set(made.columns))
-    raise FewstepError(f"A {type(source).__name__} is no table. Give a CSV or Parquet file, a data frame, or a dict.")
+        return frame._replace(categories=frozenset(map(str, declared)) & set(frame.columns))
+    raise FewstepError(
+        f"A {type(source).__name__} is not a table. Give a CSV or Parquet file, a data frame, or a dict."
+    )
 
 
-def _checked(name: str, names: list[Any], get: Any, wanted: Sequence[str] | None) -> Frame:
-    _check_names(name, [str(n) for n in names])
+def _checked(
+    name: str, names: list[Hashable], get: Callable[[Hashable], ArrayLike], wanted: Sequence[str] | None
+) -> Frame:
+    _check_names(name, [str(n) for n in names], wanted)
     original = {str(n): n for n in names}
-    for asked in wanted or ():
-        if asked not in original:
-            raise unknown(f"column of {name}", asked, original)
     columns = {n: np.asarray(get(original[n])) for n in (wanted or original)}
     sizes = {n: len(column) for n, column in columns.items()}
     if len(set(sizes.values())) > 1:
@@ -85,20 +87,18 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
             )
         csv.field_size_limit(_LIMIT)
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _lines(path, csv.reader(file), wanted)
+            return _lines(path, file, wanted)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else _reason(error)
         raise FewstepError(f"Cannot read {path}: {reason}.") from None
 
 
-def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
+def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
+    reader = csv.reader(file)
     names = [cell.strip() for cell in next(reader, [])]
-    _check_names(str(path), [name for name in names if name])  # a frame's index is often written without a name
     _check_separator(path, names)
-    for asked in wanted or ():
-        if asked not in names:
-            raise unknown(f"column of {path}", asked, [name for name in names if name])
-    taken = [names.index(name) for name in wanted or names if name]
+    _check_names(str(path), [name for name in names if name], wanted)  # a frame's index is often written without a name
+    places = [names.index(name) for name in wanted or names if name]
     rows, lines = [], []
     for line in reader:
         if not any(cell.strip() for cell in line):
@@ -108,9 +108,9 @@ def _lines(path: Path, reader: Any, wanted: Sequence[str] | None) -> Frame:
                 f"Line {reader.line_num} of {path} has {len(line)} cells, the first line {len(names)}. Every line "
                 "needs one for each column; text with a comma in it stands in quotes."
             )
-        rows.append([line[number].strip() for number in taken])
+        rows.append([line[number].strip() for number in places])
         lines.append(reader.line_num)
-    columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(taken)}
+    columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(places)}
     return _not_empty(Frame(str(path), columns, np.asarray(lines), "Line"))
 
 
@@ -123,29 +123,29 @@ def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            _check_names(str(path), names)
-            for asked in wanted or ():
-                if asked not in names:
-                    raise unknown(f"column of {path}", asked, names)
+            _check_names(str(path), names, wanted)
             table = file.read(columns=list(wanted) if wanted else None)
     except (OSError, arrow.ArrowException) as error:
         raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None
     # Categories that are stored by number would lose their empty cells on the way to NumPy.
     stored = {n for n in (wanted or names) if arrow.types.is_dictionary(table[n].type)}
     of_pandas = (table.schema.pandas_metadata or {}).get("columns", ())
-    declared = stored | {told["name"] for told in of_pandas if told["pandas_type"] == "categorical"} & {
+    declared = stored | {column["name"] for column in of_pandas if column["pandas_type"] == "categorical"} & {
         *table.column_names
     }
     plain = {n: table[n].cast(table[n].type.value_type) if n in stored else table[n] for n in (wanted or names)}
-    made = Frame(str(path), {n: column.to_numpy() for n, column in plain.items()}, categories=frozenset(declared))
-    return _not_empty(made)
+    frame = Frame(str(path), {n: column.to_numpy() for n, column in plain.items()}, categories=frozenset(declared))
+    return _not_empty(frame)
 
 
-def _check_names(of: str, names: list[str]) -> None:
+def _check_names(of: str, names: list[str], wanted: Sequence[str] | None) -> None:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FewstepError(f"{of} has the column {twice[0]!r} {names.count(twice[0])} times. Rename all but one.")
     if not names or "" in names:
         raise FewstepError(f"The first line of {of} must name every column. It is: {', '.join(names) or 'empty'}.")
+    for name in wanted or ():
+        if name not in names:
+            raise unknown(f"column of {of}", name, names)
 
 
 def _check_separator(path: Path, names: list[str]) -> None:

@@ -18,7 +18,7 @@ from fewstep.tables._text import shown
 Outliers = Literal["drop", "clip", "keep"]
 OUTLIERS: tuple[Outliers, ...] = ("drop", "clip", "keep")
 _FEW = 20  # values, of which no scale can be trusted
-_SHOWN = 3
+_CASES = 3
 
 
 class _Kind(NamedTuple):
@@ -57,58 +57,58 @@ def treat(
     """The table with the outliers of some columns treated; `training` are the rows that say what is usual.
 
     `drop` takes them as missing: rows are left out, and where `missing` is "mean" a feature is emptied instead. `clip`
-    takes the nearest value that is no outlier. `keep` changes nothing, and looks for nothing.
+    takes the nearest value that is not an outlier. `keep` changes nothing, and looks for nothing.
     """
-    kept, columns, notes = np.ones(frame.rows, bool), dict(frame.columns), []
+    keep, columns, notes = np.ones(frame.rows, bool), dict(frame.columns), []
     for name in () if outliers == "keep" else (*x, *([y] if y is not None else [])):
         cells = read_cells(frame, name)
         if cells.kind == "category" or not (strange := outlying(cells.values, training)).any():
             continue
         emptied = outliers == "drop" and missing == "mean" and name != y
         if outliers == "drop" and not emptied:
-            kept &= ~strange
+            keep &= ~strange
         else:
             columns[name] = written(cells._replace(values=_replaced(cells.values, strange, emptied=emptied)))
         notes.append(_note(frame, name, cells, strange, "emptied" if emptied else outliers))
-    return Treated(frame._replace(columns=columns), np.flatnonzero(kept), " ".join(notes))
+    return Treated(frame._replace(columns=columns), np.flatnonzero(keep), " ".join(notes))
 
 
 def outlying(values: np.ndarray, training: np.ndarray) -> np.ndarray:
     """Which of a column's numbers are outliers; `training` are the rows that say what is usual."""
-    known = values[training]
-    known = known[np.isfinite(known)]
-    if len(known) < _FEW:
+    usable = values[training]
+    usable = usable[np.isfinite(usable)]
+    if len(usable) < _FEW:
         return np.zeros(len(values), bool)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large to be scaled is refused later
-        apart = known - np.median(known)
+        apart = usable - np.median(usable)
         # Where most values are one and the same, as with many zeros, the others say how far apart values are.
         usual = np.median(np.abs(apart)) or np.median(np.abs(apart[apart != 0])) if apart.any() else 0.0
         if not 0 < usual < np.inf:
             return np.zeros(len(values), bool)
-        distance = np.nan_to_num((values - np.median(known)) / (1.4826 * usual), nan=0.0)
+        distance = np.nan_to_num((values - np.median(usable)) / (1.4826 * usual), nan=0.0)
     return _beyond(distance, values) | _beyond(-distance, values)
 
 
 def _beyond(distance: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The outliers on the side where distances are positive: all from the innermost gap on that qualifies."""
-    found, places, counts = np.unique(distance, return_index=True, return_counts=True)
-    others = len(found)
-    found, places, counts = (part[found > 0] for part in (found, places, counts))
-    inner = np.maximum(np.concatenate([[0.0], found[:-1]]), 1.0)  # a scale, where the side is empty but for outliers
-    least = min(kind.scales for kind in _KINDS.values())
-    for n in np.flatnonzero((found >= least) & (found >= 2 * inner)):
-        sizes = (found[n], found[n] / inner[n], counts[n:].sum() / len(values), others - len(found[n:]))
+    levels, places, counts = np.unique(distance, return_index=True, return_counts=True)
+    others = len(levels)
+    levels, places, counts = (part[levels > 0] for part in (levels, places, counts))
+    inner = np.maximum(np.concatenate([[0.0], levels[:-1]]), 1.0)  # a scale, where the side is empty but for outliers
+    min_scales = min(kind.scales for kind in _KINDS.values())
+    for n in np.flatnonzero((levels >= min_scales) & (levels >= 2 * inner)):
+        sizes = (levels[n], levels[n] / inner[n], counts[n:].sum() / len(values), others - len(levels[n:]))
         if any(_is(kind, values[places[n:]], counts[n:], sizes) for kind in _KINDS):
-            return distance >= found[n]
+            return distance >= levels[n]
     return np.zeros(len(values), bool)
 
 
 def _is(kind: str, values: np.ndarray, counts: np.ndarray, sizes: tuple[float, float, float, int]) -> bool:
     scales, gap, share, others = sizes
-    asked = _KINDS[kind]
-    if scales < asked.scales or gap < asked.gap or others < asked.others:
+    limits = _KINDS[kind]
+    if scales < limits.scales or gap < limits.gap or others < limits.others:
         return False
-    if share > asked.share and counts.sum() > 1:
+    if share > limits.share and counts.sum() > 1:
         return False
     if kind == "code":
         return all(map(_is_code, values.tolist()))
@@ -130,15 +130,15 @@ def _replaced(values: np.ndarray, strange: np.ndarray, *, emptied: bool) -> np.n
 def _note(frame: Frame, name: str, cells: Cells, strange: np.ndarray, how: str) -> str:
     """What was found, where, and what is done about it."""
     column = written(cells)
-    found, counts = np.unique(cells.values[strange], return_counts=True)
-    first = [int(np.flatnonzero(cells.values == value)[0]) for value in found[:_SHOWN]]
-    held = [f"{shown(column[row])} in {count} rows" for row, count in zip(first, counts[:_SHOWN], strict=True)]
+    values, counts = np.unique(cells.values[strange], return_counts=True)
+    first = [int(np.flatnonzero(cells.values == value)[0]) for value in values[:_CASES]]
+    cases = [f"{shown(column[row])} in {count} rows" for row, count in zip(first, counts[:_CASES], strict=True)]
     rows = np.flatnonzero(strange)
-    lines = [frame.where(int(row)) for row in rows[:_SHOWN]]
+    lines = [frame.where(int(row)) for row in rows[:_CASES]]
     usual = np.where(strange, np.nan, cells.values)
     ends = [shown(column[int(at)]) for at in (np.nanargmin(usual), np.nanargmax(usual))]
     return (
-        f"{len(rows)} values of {name!r} lie far from all others: {', '.join(held)}{', ...' * (len(found) > _SHOWN)} "
+        f"{len(rows)} values of {name!r} lie far from all others: {', '.join(cases)}{', ...' * (len(values) > _CASES)} "
         f"(such as {', '.join(lines)}). The others run from {ends[0]} to {ends[1]}. {_DONE[how]}"
     )
 
@@ -153,7 +153,7 @@ _DONE: Mapping[str, str] = {
 
 def check_outliers(outliers: str) -> Outliers:
     """The way to treat outliers. Raises `FewstepError` unless it is one of `OUTLIERS`."""
-    for known in OUTLIERS:
-        if outliers == known:
-            return known
+    for choice in OUTLIERS:
+        if outliers == choice:
+            return choice
     raise FewstepError(f"outliers is {outliers!r}. Known: {', '.join(sorted(OUTLIERS))}.")

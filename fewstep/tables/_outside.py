@@ -28,9 +28,6 @@ class Outside(NamedTuple):
     notes: tuple[str, ...]
 
 
-NOWHERE = Outside(np.zeros(0), ())  # of tasks that are not a table's
-
-
 def outside(schema: Schema, frame: Frame, x: np.ndarray, y: np.ndarray | None = None) -> Outside:
     """How far the rows of a table lie outside; `x` are its unbounded features, and `y` its targets if it is learned
     from."""

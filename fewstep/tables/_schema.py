@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from fewstep._errors import FewstepError
+from fewstep.files import JSON
 from fewstep.tables._column import FARTHEST, Column, Missing, empty_cells, read_cells
 from fewstep.tables._frame import Frame
 
@@ -71,16 +71,16 @@ class Schema:
             return self.target.codes(frame)
         return self.target.encode(frame, missing="refuse", strict=True).astype(np.float32)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """For JSON."""
         return dataclasses.asdict(self)
 
     @staticmethod
-    def from_dict(told: dict[str, Any]) -> "Schema":
+    def from_dict(fields: dict[str, JSON]) -> "Schema":
         """What `to_dict` gave."""
         column = lambda of: Column(**(of | {"categories": tuple(of["categories"])}))
-        features = tuple(column(of) for of in told["features"])
-        return Schema(told["task"], features, column(told["target"]), told["missing"])
+        features = tuple(column(of) for of in fields["features"])
+        return Schema(fields["task"], features, column(fields["target"]), fields["missing"])
 
 
 def clamped(x: np.ndarray) -> np.ndarray:

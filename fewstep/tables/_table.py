@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._errors import FewstepError
 from fewstep.tables._column import Missing, empty_cells, read_cells
@@ -32,7 +33,7 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table made ready: its schema, its split, and the encoded rows of each part; `note` tells of rows left out and
+    """A table made ready: its schema, its split, and the encoded rows of each part; `note` reports rows left out and
     of outliers, and `digest` is another when any cell of these tasks is."""
 
     schema: Schema
@@ -47,7 +48,7 @@ class Table(NamedTuple):
         return sum(int(part.counts.sum()) for part in self.parts.values())
 
 
-class Asked(NamedTuple):
+class Roles(NamedTuple):
     """What a user says of a table: which columns have which role, and what to do about missing cells and outliers."""
 
     task: str | None
@@ -61,7 +62,7 @@ class Asked(NamedTuple):
 
 def make_table(
     frame: Frame,
-    asked: Asked,
+    roles: Roles,
     *,
     split: Split | None = None,
     split_seed: int = 0,
@@ -71,41 +72,41 @@ def make_table(
 
     A split or schema that is given stays as it is: it is that of the run which was begun with it.
     """
-    frame, note = _with_target(_declared(frame, asked), asked)
-    names = task_names(frame, asked.task)
-    split = _known(split, frame, names) if split else split_tasks(names, split_seed)
+    frame, note = _with_target(_declared(frame, roles), roles)
+    names = task_names(frame, roles.task)
+    split = _check_split(split, frame, names) if split else split_tasks(names, split_seed)
     # Tasks that came into the table later change nothing, also not what counts as an outlier.
     every = np.asarray([name for tasks in split.values() for name in tasks], object)
     frame = frame.only(np.flatnonzero(np.isin(names, every)))
-    digest = _digest(frame, (asked.task, *asked.x, asked.y))
-    frame, more = _without_outliers(frame, asked, split)
-    names = task_names(frame, asked.task)
+    digest = _digest(frame, (roles.task, *roles.x, roles.y))
+    frame, more = _without_outliers(frame, roles, split)
+    names = task_names(frame, roles.task)
     where = {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in split.items()}
     if schema is None:
-        told = {name: value for name, value in asked._asdict().items() if name not in ("categories", "outliers")}
-        schema = learn_schema(frame, where["train"], **told)
+        options = {name: value for name, value in roles._asdict().items() if name not in ("categories", "outliers")}
+        schema = learn_schema(frame, where["train"], **options)
     parts = encode(schema, frame, names, where)
     tasks = {part: tuple(tasks) for part, tasks in split.items()}
     return Table(schema, tasks, parts, f"{note} {more}".strip(), digest)
 
 
-def _without_outliers(frame: Frame, asked: Asked, split: Split) -> tuple[Frame, str]:
+def _without_outliers(frame: Frame, roles: Roles, split: Split) -> tuple[Frame, str]:
     """The table after its outliers were treated, and what was done."""
-    names = task_names(frame, asked.task)
+    names = task_names(frame, roles.task)
     training = np.flatnonzero(np.isin(names, np.asarray(split["train"], object)))
-    y = None if asked.classify else asked.y
-    treated = treat(frame, training, x=asked.x, y=y, missing=asked.missing, outliers=asked.outliers)
+    y = None if roles.classify else roles.y
+    treated = treat(frame, training, x=roles.x, y=y, missing=roles.missing, outliers=roles.outliers)
     treated.check_tasks(names)
     return treated.frame.only(treated.kept), treated.note
 
 
 def _digest(frame: Frame, names: Sequence[str | None]) -> str:
     """A short text that stands for all cells of these columns."""
-    made = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name in names:
         if name is not None:
-            made.update("\x1f".join(map(str, [name, *frame.columns[name].tolist()])).encode())
-    return made.hexdigest()
+            digest.update("\x1f".join(map(str, [name, *frame.columns[name].tolist()])).encode())
+    return digest.hexdigest()
 
 
 def encode(schema: Schema, frame: Frame, names: np.ndarray, parts: Mapping[str, np.ndarray]) -> dict[str, Rows]:
@@ -121,12 +122,12 @@ def encode(schema: Schema, frame: Frame, names: np.ndarray, parts: Mapping[str, 
     return {name: part(rows) for name, rows in parts.items()}
 
 
-def _declared(frame: Frame, asked: Asked) -> Frame:
+def _declared(frame: Frame, roles: Roles) -> Frame:
     """The table with the columns that the user calls categories taken as such."""
-    for name in asked.categories:
-        if name not in asked.x:
-            raise FewstepError(f"`categories` names {name!r}, which is not in `x`: {' '.join(asked.x)}.")
-    return frame._replace(categories=frame.categories | set(asked.categories))
+    for name in roles.categories:
+        if name not in roles.x:
+            raise FewstepError(f"`categories` names {name!r}, which is not in `x`: {' '.join(roles.x)}.")
+    return frame._replace(categories=frame.categories | set(roles.categories))
 
 
 def task_names(frame: Frame, task: str | None) -> np.ndarray:
@@ -142,51 +143,51 @@ def task_names(frame: Frame, task: str | None) -> np.ndarray:
     return cells.values
 
 
-def split_tasks(names: Any, seed: int, parts: tuple[float, float] = (0.15, 0.2)) -> dict[str, tuple[str, ...]]:
+def split_tasks(names: ArrayLike, seed: int, parts: tuple[float, float] = (0.15, 0.2)) -> dict[str, tuple[str, ...]]:
     """Tasks drawn into training, validation and test; the parts are those of validation and test, never a row's."""
     tasks = sorted(set(np.asarray(names, object).tolist()))
-    held = [max(1, round(part * len(tasks))) for part in parts]
-    if len(tasks) - sum(held) < 2:
+    sizes = [max(1, round(part * len(tasks))) for part in parts]
+    if len(tasks) - sum(sizes) < 2:
         raise FewstepError(
             f"The table has {len(tasks)} tasks ({', '.join(map(str, tasks[:5]))}). Learning to learn takes at least 4: "
-            "two to learn from, one to validate on and one to be judged on. Is it the right column that names the task?"
+            "two to learn from, one to validate on and one to be evaluated on. Does the right column name the task?"
         )
-    drawn = [tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))]
-    cuts = np.cumsum([len(tasks) - sum(held), *held])
+    order = [tasks[n] for n in np.random.default_rng(seed).permutation(len(tasks))]
+    cuts = np.cumsum([len(tasks) - sum(sizes), *sizes])
     return {
-        part: tuple(sorted(drawn[begin:end])) for part, begin, end in zip(SPLITS, [0, *cuts[:-1]], cuts, strict=True)
+        part: tuple(sorted(order[begin:end])) for part, begin, end in zip(SPLITS, [0, *cuts[:-1]], cuts, strict=True)
     }
 
 
 def check_sizes(rows: Rows, shots: int, part: str) -> None:
-    """Raises when a task has too few rows to learn from so many and be judged on one more."""
+    """Raises when a task has too few rows to learn from so many and be evaluated on one more."""
     small = [(int(count), name) for count, name in zip(rows.counts, rows.names, strict=True) if count < shots + 1]
     if small:
         count, name = min(small)
         fewer = f"Use `shots={count - 1}`, or leave" if count > 1 else "Leave"
         raise FewstepError(
             f"{len(small)} of the {len(rows.names)} {part} tasks have fewer than {shots + 1} rows, {shots} to learn "
-            f"from (`shots`) and one to be judged on: {name!r} has {count}. {fewer} these tasks out of the table."
+            f"from (`shots`) and one to be evaluated on: {name!r} has {count}. {fewer} these tasks out of the table."
         )
 
 
-def _with_target(frame: Frame, asked: Asked) -> tuple[Frame, str]:
+def _with_target(frame: Frame, roles: Roles) -> tuple[Frame, str]:
     """The table without the rows that have no target, where missing cells are filled, and how many these are; else they
     are refused."""
-    cells = read_cells(frame, asked.y, "category" if asked.classify else None)
+    cells = read_cells(frame, roles.y, "category" if roles.classify else None)
     empty = empty_cells(cells)
     if not empty.any():
         return frame, ""
-    if asked.missing == "refuse" or empty.all():
+    if roles.missing == "refuse" or empty.all():
         raise FewstepError(
-            f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the target {asked.y!r}; {int(empty.sum())} "
+            f"{frame.where(int(np.flatnonzero(empty)[0]))} has nothing in the target {roles.y!r}; {int(empty.sum())} "
             f"of {frame.rows} rows lack it. Leave these rows out, or let `missing='mean'` do so."
         )
-    note = f"{int(empty.sum())} of {frame.rows} rows of {frame.name} have no {asked.y} and are left out."
+    note = f"{int(empty.sum())} of {frame.rows} rows of {frame.name} have no {roles.y} and are left out."
     return frame.only(np.flatnonzero(~empty)), note
 
 
-def _known(split: Split, frame: Frame, names: np.ndarray) -> dict[str, tuple[str, ...]]:
+def _check_split(split: Split, frame: Frame, names: np.ndarray) -> dict[str, tuple[str, ...]]:
     there = set(names.tolist())
     if gone := [name for part in split.values() for name in part if name not in there]:
         raise FewstepError(

@@ -3,12 +3,18 @@
 from collections.abc import Callable
 
 from fewstep._episode import Tasks
+from fewstep.data import DATA_SETS
 from fewstep.tasks._batch import batch as batch
+from fewstep.tasks.files import read_query as read_query
+from fewstep.tasks.files import read_support as read_support
 from fewstep.tasks.images import all_classes as all_classes
+from fewstep.tasks.images import distinct as distinct
 from fewstep.tasks.images import images as images
+from fewstep.tasks.pictures import read_query_images as read_query_images
+from fewstep.tasks.pictures import read_support_images as read_support_images
 from fewstep.tasks.polynomial import polynomial as polynomial
 from fewstep.tasks.sinusoid import sinusoid as sinusoid
 
 TASKS: dict[str, Callable[..., Tasks]] = {"sinusoid": sinusoid, "polynomial": polynomial}
 # Sets of images by the name they have on the command line.
-IMAGES = ("omniglot", "cifar-fs", "fc100", "miniimagenet", "tieredimagenet")
+IMAGES = tuple(DATA_SETS)

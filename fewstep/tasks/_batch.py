@@ -1,7 +1,5 @@
 """A user's arrays as a `Batch`, checked."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,11 +7,11 @@ from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 
 
-def batch(x: Any, y: Any, weight: Any = None) -> Batch:
-    """Makes a `Batch` of arrays, lists or frames, and refuses what cannot be learned from.
+def batch(x: object, y: object, weight: object = None) -> Batch:
+    """Makes a `Batch` of arrays, lists or frames, and checks them.
 
-    **Arguments:** `x` and `y` with one row an example (a vector is taken as one column; a `y` of whole numbers stays a
-    vector of labels); `weight` one number a row, all ones by default.
+    **Arguments:** `x` and `y` with one row per example (a vector is taken as one column; a `y` of integers stays a
+    vector of labels); `weight` one number per row, all ones by default.
 
     **Returns:** a `Batch`. Raises `FewstepError` for an empty set, unequal lengths, text, or values not finite.
     """
@@ -23,13 +21,13 @@ def batch(x: Any, y: Any, weight: Any = None) -> Batch:
         raise FewstepError(f"x has {x.shape[0]} rows and y has {y.shape[0]}. Each row of x needs its row of y.")
     weight = np.ones(x.shape[0]) if weight is None else np.asarray(weight, float)
     if weight.shape != (x.shape[0],):
-        raise FewstepError(f"weight has shape {weight.shape} for {x.shape[0]} rows. Give one number a row.")
+        raise FewstepError(f"weight has shape {weight.shape} for {x.shape[0]} rows. Give one number per row.")
     if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
         raise FewstepError("weight must be finite, not negative, and above 0 somewhere: it says how much a row counts.")
     return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight, jnp.result_type(float)))
 
 
-def rows(name: str, values: Any) -> np.ndarray:
+def rows(name: str, values: object) -> np.ndarray:
     """`values` as an array of finite numbers with at least one row; a vector of fractions becomes one column."""
     try:
         array = np.asarray(values)

@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from fewstep._episode import Batch, Episode, Tasks
+from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 
 Range = tuple[float, float]
+CONDITIONED = (
+    "Tell the network which curve it is: what was drawn for it stands beside x. With --inner-steps 0, a network that "
+    "does not have to learn the task."
+)
 
 
 def curves(
-    draw: Callable[[Any, Key[Array, ""]], Array],
+    draw: Callable[[Arrays, Key[Array, ""]], Array],
     value: Callable[[Array, Array], Array],
     ranges: dict[str, Range],
     x_range: Range,
@@ -30,11 +33,11 @@ def curves(
     for name, size in (("shots", shots), ("queries", queries)):
         if size < 1:
             raise FewstepError(
-                f"{name} is {size}. A task needs at least one point to learn from and one to be judged on."
+                f"{name} is {size}. A task needs at least one point to learn from and one to be evaluated on."
             )
     data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         of_curve, of_support, of_query = jax.random.split(key, 3)
         curve, (low, high) = draw(data, of_curve), data["x_range"]
 

@@ -34,14 +34,14 @@ def read_query(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 def _arrays(path: Path, *names: str) -> tuple[np.ndarray, ...]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in names if name in file}
+            by_name = {name: file[name] for name in names if name in file}
     except (OSError, ValueError, EOFError) as error:
         raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in by_name]:
         raise FewstepError(
             f"{path} has no array named {' and '.join(missing)}. Save it with numpy.savez(path, x=..., y=...)."
         )
-    arrays = [rows(f"{name} of {path}", found[name]).astype(np.float32) for name in names]
+    arrays = [rows(f"{name} of {path}", by_name[name]).astype(np.float32) for name in names]
     return tuple(array[:, None] if array.ndim == 1 else array for array in arrays)
 
 

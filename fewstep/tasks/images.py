@@ -1,18 +1,19 @@
-"""Few-shot classification of images: N classes, K images of each to learn from, Q of each to be judged on."""
+"""Few-shot classification of images: N classes, K images of each to learn from, Q of each to be evaluated on."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from fewstep._episode import Batch, Episode, Tasks
+from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
-from fewstep.data._set import ImageSet
+from fewstep.data import ImageSet
 
 Rotate = Literal["none", "episode", "classes"]
 _UNROLLED = 32
-_NAMED = 5  # names in a message
+_MAX_NAMES = 5  # names in a message
 
 
 def images(
@@ -24,7 +25,8 @@ def images(
     to 1.
 
     **Arguments:** `rotate` by multiples of 90 degrees: `episode` draws one rotation for each class of a task (as the
-    code of MAML), `classes` makes four classes of each (as that of prototypical networks); `invert` makes dark bright.
+    code of MAML), `classes` makes four classes of each (as that of prototypical networks); `invert` swaps dark
+    and light.
 
     **Returns:** `Tasks`.
     """
@@ -32,16 +34,16 @@ def images(
     classes, each = len(of.names), shots + queries
     data = {"images": of.images, "starts": of.starts, "counts": of.counts}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         even = jax.random.uniform(key, (ways, 2 + each))
-        turned = 4 if rotate == "classes" else 1
-        drawn = distinct(even[:, 0], jnp.asarray(classes * turned))
-        chosen = drawn % classes
-        which = jax.vmap(distinct)(even[:, 2:], data["counts"][chosen])
-        x = _bright(data["images"][data["starts"][chosen][:, None] + which], even.dtype, invert)
+        copies = 4 if rotate == "classes" else 1
+        numbers = distinct(even[:, 0], jnp.asarray(classes * copies))
+        labels = numbers % classes
+        which = jax.vmap(distinct)(even[:, 2:], data["counts"][labels])
+        x = _to_floats(data["images"][data["starts"][labels][:, None] + which], even.dtype, invert)
         if rotate != "none":
-            turns = drawn // classes if turned == 4 else _below(even[:, 1], jnp.asarray(4))
-            x = jax.vmap(_turned)(x, turns)
+            turns = numbers // classes if copies == 4 else _below(even[:, 1], jnp.asarray(4))
+            x = jax.vmap(_turn)(x, turns)
         part = lambda begin, end: _batch(x[:, begin:end])
         return Episode(part(0, shots), part(shots, each))
 
@@ -59,13 +61,13 @@ def all_classes(of: ImageSet, rows: int = 64, *, rotate: Rotate = "none", invert
     classes = len(of.names)
     data = {"images": of.images, "starts": of.starts, "counts": of.counts}
 
-    def sample(data: Any, key: Key[Array, ""]) -> Episode:
+    def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         even = jax.random.uniform(key, (3, rows))
         label, turns = _below(even[0], jnp.asarray(classes)), _below(even[1], jnp.asarray(4))
         which = data["starts"][label] + _below(even[2], data["counts"][label])
-        x = _bright(data["images"][which], even.dtype, invert)
+        x = _to_floats(data["images"][which], even.dtype, invert)
         if rotate != "none":
-            x = jax.vmap(_turned)(x[:, None], turns)[:, 0]
+            x = jax.vmap(_turn)(x[:, None], turns)[:, 0]
         label = label + classes * turns if rotate == "classes" else label
         batch = Batch(x, label, jnp.ones(rows))
         return Episode(batch, batch)
@@ -80,7 +82,7 @@ def distinct(even: Float[Array, " draws"], among: Int[Array, ""]) -> Int[Array, 
     order = jnp.arange(draws)
     swapped = order + _below(even, among - order)  # shuffling swaps the place i with a later one, or with itself
 
-    def trace(step: Any, place: Array) -> Array:
+    def trace(step: int | Int[Array, ""], place: Array) -> Array:
         """What stands at a place before step k came from k's own place if k swapped just there."""
         k = draws - 1 - step
         return jnp.where((order > k) & (place == swapped[k]), k, place)
@@ -98,14 +100,12 @@ def _below(even: Float[Array, " draws"], limit: Int[Array, "..."]) -> Int[Array,
     return jnp.minimum((even * limit).astype(int), limit - 1)
 
 
-def _bright(pixels: Array, kind: Any, invert: bool) -> Array:
+def _to_floats(pixels: Array, kind: np.dtype, invert: bool) -> Array:
     x = pixels.astype(kind) / 255
     return 1 - x if invert else x
 
 
-def _turned(
-    x: Float[Array, "rows high wide channels"], turns: Int[Array, ""]
-) -> Float[Array, "rows high wide channels"]:
+def _turn(x: Float[Array, "rows high wide channels"], turns: Int[Array, ""]) -> Float[Array, "rows high wide channels"]:
     flipped = jnp.where(turns >= 2, x[:, ::-1, ::-1], x)
     return jnp.where(turns % 2 == 1, jnp.swapaxes(flipped, 1, 2)[:, ::-1], flipped)
 
@@ -125,11 +125,11 @@ def _check(of: ImageSet, shots: int, queries: int, ways: int, rotate: str) -> No
         raise FewstepError(f"A task takes {ways} classes and there are {available}. Use `ways={available}` or fewer.")
     few = [(int(count), name) for count, name in zip(of.counts, of.names, strict=True) if count < shots + queries]
     if few:
-        named = ", ".join(f"{name!r} has {count}" for count, name in sorted(few)[:_NAMED])
+        named = ", ".join(f"{name!r} has {count}" for count, name in sorted(few)[:_MAX_NAMES])
         raise FewstepError(
             f"{len(few)} of the {len(of.names)} classes that tasks are drawn from have fewer images than a task takes, "
-            f"{shots + queries} ({shots} shots and {queries} queries): {named}{' ...' * (len(few) > _NAMED)}. Take "
-            "fewer shots or queries, add images, or leave these classes out."
+            f"{shots + queries} ({shots} shots and {queries} queries): {named}{' ...' * (len(few) > _MAX_NAMES)}. Use "
+            "fewer `shots` or `queries`, add images, or leave these classes out."
         )
     if rotate != "none" and of.shape[0] != of.shape[1]:
         raise FewstepError(f"Images of {of.shape[0]} x {of.shape[1]} pixels cannot be turned: they are not square.")

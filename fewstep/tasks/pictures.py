@@ -6,10 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.data import _places
-from fewstep.data._decode import SUFFIXES, decode_file
-from fewstep.data._tree import open_tree, read_tree
-from fewstep.data._walk import is_image, left_out, walk
+from fewstep.data import SUFFIXES, decode_file, describe_skipped, is_image, open_tree, read_tree, say, walk
 
 
 class Pictures(NamedTuple):
@@ -20,13 +17,13 @@ class Pictures(NamedTuple):
 
 
 def read_support_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
-    """The images of a folder or zip with one folder a class; each is named by its class."""
+    """The images of a folder or zip with one folder per class; each is named by its class."""
     with open_tree(path) as tree:
-        made = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
-    if len(made) < 2:
+        classes = read_tree(tree, image[0], _mode(image), f"reading {path.name}")
+    if len(classes) < 2:
         raise FewstepError(f"{path} has one class. A support set needs at least two, each in a folder of its own.")
-    names = [label for label, some in made.items() for _ in some]
-    return Pictures(_numbers(np.concatenate(list(made.values())), invert), names)
+    names = [label for label, some in classes.items() for _ in some]
+    return Pictures(_numbers(np.concatenate(list(classes.values())), invert), names)
 
 
 def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictures:
@@ -36,15 +33,15 @@ def read_query_images(path: Path, image: tuple[int, ...], invert: bool) -> Pictu
     files = [path] if path.is_file() else _images_in(path)
     if not files:
         raise FewstepError(f"{path} holds no image ({', '.join(SUFFIXES)}). Give an image, or a folder of images.")
-    made = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
-    return Pictures(_numbers(made, invert), [str(file) for file in files])
+    pixels = np.stack([decode_file(file, image[0], _mode(image)) for file in files])
+    return Pictures(_numbers(pixels, invert), [str(file) for file in files])
 
 
 def _images_in(folder: Path) -> list[Path]:
-    found = walk(folder)
-    for note in left_out(folder, found):
-        _places.say(note)
-    return [folder / name for name in found.files if is_image(name)]
+    contents = walk(folder)
+    for note in describe_skipped(folder, contents):
+        say(note)
+    return [folder / name for name in contents.files if is_image(name)]
 
 
 def _mode(image: tuple[int, ...]) -> str:

@@ -1,26 +1,26 @@
 """Polynomials of a given order with random coefficients: MT-net's experiment on the size of the learned subspace."""
 
 import math
-from typing import Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from fewstep._episode import Tasks
+from fewstep._episode import Arrays, Tasks
 from fewstep._errors import FewstepError
-from fewstep.tasks._curves import Range, curves
+from fewstep.tasks._curves import CONDITIONED, Range, curves
 
 
 def polynomial(
     shots: int = 10,
     queries: int = 10,
     *,
-    order: int = 2,
-    coefficient: Range = (-1.0, 1.0),
-    x_range: Range = (-2.0, 2.0),
-    divisor: float = 2.0,
-    conditioned: bool = False,
+    order: Annotated[int, "Order of a polynomial."] = 2,
+    coefficient: Annotated[Range, "Range of its coefficients."] = (-1.0, 1.0),
+    x_range: Annotated[Range, "Range of x."] = (-2.0, 2.0),
+    divisor: Annotated[float, "What x is divided by."] = 2.0,
+    conditioned: Annotated[bool, CONDITIONED] = False,
 ) -> Tasks:
     r"""Tasks `y = sum_i c_i (x / divisor)^i` up to `order`, the `c_i` drawn evenly from their range.
 
@@ -37,7 +37,7 @@ def polynomial(
     if not 0 < divisor < math.inf:
         raise FewstepError(f"divisor is {divisor}. It must be above 0 and finite, such as 2.")
 
-    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, " terms"]:
+    def draw(data: Arrays, key: Key[Array, ""]) -> Float[Array, " terms"]:
         low, high = data["coefficient"]
         return (low + (high - low) * jax.random.uniform(key, (order + 1,))) / divisor ** jnp.arange(order + 1)
 

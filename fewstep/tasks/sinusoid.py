@@ -1,25 +1,25 @@
 """Sine waves of random amplitude, frequency and phase: the toy problem of MAML, Meta-SGD and MT-net."""
 
 import math
-from typing import Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from fewstep._episode import Tasks
-from fewstep.tasks._curves import Range, curves
+from fewstep._episode import Arrays, Tasks
+from fewstep.tasks._curves import CONDITIONED, Range, curves
 
 
 def sinusoid(
     shots: int = 10,
     queries: int = 10,
     *,
-    amplitude: Range = (0.1, 5.0),
-    frequency: Range = (0.8, 1.2),
-    phase: Range = (0.0, math.pi),
-    x_range: Range = (-5.0, 5.0),
-    conditioned: bool = False,
+    amplitude: Annotated[Range, "Range of a sine wave's amplitude."] = (0.1, 5.0),
+    frequency: Annotated[Range, "Range of its frequency."] = (0.8, 1.2),
+    phase: Annotated[Range, "Range of its phase."] = (0.0, math.pi),
+    x_range: Annotated[Range, "Range of x."] = (-5.0, 5.0),
+    conditioned: Annotated[bool, CONDITIONED] = False,
 ) -> Tasks:
     r"""Tasks `y = A sin(w x - b)`, each with its own A, w and b, drawn evenly from their ranges.
 
@@ -32,7 +32,7 @@ def sinusoid(
     """
     ranges = {"amplitude": amplitude, "frequency": frequency, "phase": phase}
 
-    def draw(data: Any, key: Key[Array, ""]) -> Float[Array, "3"]:
+    def draw(data: Arrays, key: Key[Array, ""]) -> Float[Array, "3"]:
         low, high = jnp.stack([data[name] for name in ranges]).T
         return low + (high - low) * jax.random.uniform(key, (3,))
 

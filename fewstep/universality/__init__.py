@@ -3,6 +3,8 @@
 `construct(target, Plan(bins=8))` builds the network; `checks` measures what the proof says of it.
 """
 
+from fewstep.universality._target import Target as Target
+from fewstep.universality._target import evaluate as evaluate
 from fewstep.universality.construct import Construction as Construction
 from fewstep.universality.construct import construct as construct
 from fewstep.universality.plan import Plan as Plan

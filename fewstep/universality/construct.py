@@ -1,20 +1,21 @@
 """Builds the network that one gradient step turns into a given learner."""
 
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError, unknown
-from fewstep._evaluate import light
 from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
+from fewstep.compute import light
 from fewstep.rules import maml
-from fewstep.universality._network import Apply, applied, network
+from fewstep.universality._network import Apply, make_apply, network
 from fewstep.universality._readout import knots_of, mlp_of, mlp_reader, table_of, table_reader
 from fewstep.universality._target import Target
 from fewstep.universality.plan import Plan
@@ -28,33 +29,33 @@ class Construction(NamedTuple):
     learner: Learner
     meta: Meta
 
-    def adapt(self, x: Any, y: Any) -> Adapted:
+    def adapt(self, x: ArrayLike, y: ArrayLike) -> Adapted:
         """One gradient step on the examples x (K, inputs) and y (K, outputs)."""
-        support = Batch(*self._checked(x, y), jnp.ones(self.plan.examples))
+        support = Batch(*self._check(x, y), jnp.ones(self.plan.examples))
         adapt = jax.jit(self.learner.adapt, static_argnums=3, compiler_options=light())
         return adapt(self.meta, jax.random.key(0), support, 1)
 
-    def learn(self, x: Any, y: Any, x_star: Any) -> np.ndarray:
-        """What the network says of rows of x* (n, inputs) after one gradient step on the examples."""
-        asked = np.asarray(x_star, float)
-        if asked.ndim != 2 or asked.shape[1] != len(self.plan.x_box):
-            raise FewstepError(f"x_star has shape {asked.shape}. Give rows: (n, {len(self.plan.x_box)}).")
-        _check_range("x_star", asked, self.plan.x_box, "x_box")
+    def learn(self, x: ArrayLike, y: ArrayLike, x_star: ArrayLike) -> np.ndarray:
+        """The network's predictions for rows of x* (n, inputs) after one gradient step on the examples."""
+        queries = np.asarray(x_star, float)
+        if queries.ndim != 2 or queries.shape[1] != len(self.plan.x_box):
+            raise FewstepError(f"x_star has shape {queries.shape}. Give rows: (n, {len(self.plan.x_box)}).")
+        _check_range("x_star", queries, self.plan.x_box, "x_box")
         predict = jax.jit(self.learner.predict, compiler_options=light())
-        return np.asarray(predict(self.meta, self.adapt(x, y), jnp.asarray(asked)))
+        return np.asarray(predict(self.meta, self.adapt(x, y), jnp.asarray(queries)))
 
-    def _checked(self, x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    def _check(self, x: ArrayLike, y: ArrayLike) -> tuple[jax.Array, jax.Array]:
         plan = self.plan
         x, y = np.asarray(x, float), np.asarray(y)
         y_shape = (plan.examples,) if plan.labels == "classes" else (plan.examples, plan.outputs)
-        for name, found, wanted in (("x", x.shape, (plan.examples, len(plan.x_box))), ("y", y.shape, y_shape)):
-            if found != wanted:
-                raise FewstepError(f"{name} has shape {found}. This construction was made for {wanted}.")
+        for name, shape, expected in (("x", x.shape, (plan.examples, len(plan.x_box))), ("y", y.shape, y_shape)):
+            if shape != expected:
+                raise FewstepError(f"{name} has shape {shape}. This construction was made for {expected}.")
         _check_range("x", x, plan.x_box, "x_box")
         if plan.labels == "numbers":
             _check_range("y", y, plan.y_box, "y_box")
         elif not _are_labels(y, plan):
-            raise FewstepError(f"y is {y.tolist()}. {plan.labels!r} labels of {plan.classes} classes are asked for.")
+            raise FewstepError(f"y is {y.tolist()}. {plan.labels!r} labels of {plan.classes} classes are required.")
         if plan.labels != "one-hot":
             bins = np.asarray(plan.bin_of(jnp.asarray(x)))
             if len(set(bins.tolist())) < plan.examples:
@@ -92,16 +93,16 @@ def construct(
         raise unknown("readout", readout, ("table", "mlp"))
     knots = knots_of(plan, knots)
     table = table_of(plan, target, knots) if readout == "table" else mlp_of(plan, target, seed=seed)
-    apply, learner = _shared(plan.shape, readout, knots)
+    apply, learner = _share(plan.shape, readout, knots)
     net = network(plan, apply, table)
     learner = learner._replace(init=lambda key: {"weights": net.init(key)})
     return Construction(plan, net, learner, learner.init(jax.random.key(seed)))
 
 
 @lru_cache(maxsize=64)
-def _shared(shape: Plan, readout: str, knots: int) -> tuple[Apply, Learner]:
-    """What constructions of one shape have in common, made once, so that it is compiled once."""
-    apply = applied(shape, table_reader(shape, knots) if readout == "table" else mlp_reader(shape))
+def _share(shape: Plan, readout: str, knots: int) -> tuple[Apply, Learner]:
+    """The parts that constructions of one shape share, so that they are compiled once."""
+    apply = make_apply(shape, table_reader(shape, knots) if readout == "table" else mlp_reader(shape))
     return apply, gradient_learner(Network(lambda key: {}, apply, ()), maml(shape.lr), shape.loss)
 
 

@@ -1,4 +1,4 @@
-"""Which losses carry y through their gradient (appendix B): those whose gradient at the first prediction tells y."""
+"""Which losses carry y through their gradient (appendix B): the gradient at the first prediction determines y."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,12 +12,12 @@ Single = Callable[[jax.Array, jax.Array], jax.Array]
 _CLASSES = 4
 
 
-class Carried(NamedTuple):
-    """A loss: its gradients for different y, the least distance of two of them, and whether they tell y."""
+class LossGradients(NamedTuple):
+    """A loss: its gradients for different y, the smallest distance of two of them, and whether they determine y."""
 
     name: str
     gradients: np.ndarray
-    least_distance: float
+    min_distance: float
     carries: bool
 
 
@@ -29,16 +29,16 @@ NUMBERS: dict[str, Single] = {
 }
 
 
-def which_carry(y: tuple[float, ...] = (0.5, 0.75, 1.0, 1.5, 2.0)) -> list[Carried]:
+def which_carry(y: tuple[float, ...] = (0.5, 0.75, 1.0, 1.5, 2.0)) -> list[LossGradients]:
     """The gradient of each loss at the prediction 0 for several y: equal gradients cannot tell their y apart."""
     labels = jnp.asarray(y)[:, None]
-    found = [_carried(name, loss, jnp.zeros(1), labels) for name, loss in NUMBERS.items()]
+    rows = [_measure(name, loss, jnp.zeros(1), labels) for name, loss in NUMBERS.items()]
     entropy: Single = lambda p, t: optax.losses.softmax_cross_entropy(p, t)
-    return [*found, _carried("cross entropy", entropy, jnp.zeros(_CLASSES), jnp.eye(_CLASSES))]
+    return [*rows, _measure("cross entropy", entropy, jnp.zeros(_CLASSES), jnp.eye(_CLASSES))]
 
 
-def _carried(name: str, loss: Single, prediction: jax.Array, labels: jax.Array) -> Carried:
+def _measure(name: str, loss: Single, prediction: jax.Array, labels: jax.Array) -> LossGradients:
     slopes = np.asarray(jax.vmap(lambda label: jax.grad(loss)(prediction, label))(labels))
-    apart = np.linalg.norm(slopes[:, None] - slopes[None], axis=2)
-    least = float(apart[~np.eye(len(slopes), dtype=bool)].min())
-    return Carried(name, slopes, least, least > 1e-9)
+    distances = np.linalg.norm(slopes[:, None] - slopes[None], axis=2)
+    nearest = float(distances[~np.eye(len(slopes), dtype=bool)].min())
+    return LossGradients(name, slopes, nearest, nearest > 1e-9)

@@ -1,8 +1,9 @@
 """What a construction is made for: the box of its examples, how it is cut into bins, and the step that is taken."""
 
 import dataclasses
+from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from fewstep._learner import Loss
 Pair = tuple[float, float]
 Activation = Literal["linear", "relu", "framework relu"]
 Labels = Literal["numbers", "one-hot", "classes"]
-MOST_BYTES = 1e9  # of the blocks from tilde to bar, the largest part of a network; a step holds several of that size
+MAX_BYTES = 1e9  # of the blocks from tilde to bar, the largest part of a network; a step holds several of that size
 _SINGULAR = (5**0.5 - 1) / 2  # the core of B has the eigenvalue minus this
 
 
@@ -55,10 +56,10 @@ class Plan:
                 f"epsilon is {self.epsilon}, and at {_SINGULAR:.4f} the layers have no inverse. Take another, such as "
                 "0.1."
             )
-        if self.nbytes > MOST_BYTES:
+        if self.nbytes > MAX_BYTES:
             raise FewstepError(
                 f"{self.J} bins of x and {self.L} of x* make {self.n_layers:,} layers of {self.nbytes / 1e9:.3g} GB, "
-                f"and {MOST_BYTES / 1e9:g} GB is the most, since a step holds several times as much. Take fewer bins, "
+                f"and {MAX_BYTES / 1e9:g} GB is the maximum: a step holds several times as much. Take fewer bins, "
                 "or fewer coordinates of x."
             )
         if self.labels != "one-hot" and self.examples > self.J:
@@ -67,13 +68,13 @@ class Plan:
             raise FewstepError("Cross entropy gives signals below 0, which a ReLU cuts off. Use labels='one-hot'.")
 
     def _check_each(self) -> None:
-        for name, known in (("labels", Labels), ("activation", Activation)):
-            if getattr(self, name) not in get_args(known):
-                raise unknown(name, str(getattr(self, name)), get_args(known))
+        for name, choices in (("labels", Labels), ("activation", Activation)):
+            if getattr(self, name) not in get_args(choices):
+                raise unknown(name, str(getattr(self, name)), get_args(choices))
         for name in ("bins", "examples", *(("query_bins",) if self.query_bins is not None else ())):
-            _check_whole(name, getattr(self, name), 1)
+            _check_integer(name, getattr(self, name), 1)
         if self.labels != "numbers":
-            _check_whole("classes", self.classes, 2)
+            _check_integer("classes", self.classes, 2)
         for name in ("x_box", "y_box"):
             _check_box(name, getattr(self, name))
         for name in ("lr", "epsilon"):
@@ -118,9 +119,9 @@ class Plan:
 
     @property
     def chances(self) -> np.ndarray:
-        """What the network takes each class for before the step, where labels are classes.
+        """The probability of each class before the step, where labels are classes.
 
-        Evenly it must not be: the errors of one example of each class would cancel, and the switch stay at 0. The last
+        It must not be even: the errors of one example of each class would cancel, and the switch stay at 0. The last
         class has the chance 1 / 2K. Its errors in K examples add up to their number of that class less one half.
         """
         last = 0.5 / self.examples
@@ -147,7 +148,7 @@ class Plan:
         return np.eye(self.classes)[-1] if self.labels == "classes" else np.ones(self.outputs)
 
     @property
-    def least_signal(self) -> float:
+    def min_signal(self) -> float:
         """The smallest that the largest entry of a label's signal can be."""
         if self.labels == "numbers":
             return float(max(2 * (high - low) / self.outputs for low, high in self.y_box))
@@ -158,7 +159,7 @@ class Plan:
         """What the step multiplies a signal by on its way into a slot, but for the factors of epsilon."""
         return self.lr / self.examples
 
-    def signal(self, y: Any) -> Float[Array, "rows outputs"]:
+    def signal(self, y: Array | np.ndarray) -> Float[Array, "rows outputs"]:
         """Minus the gradient of each row's loss with respect to its prediction, before the step."""
         if self.labels == "classes":
             return jax.nn.one_hot(jnp.asarray(y), self.classes) - self.chances[None]
@@ -179,12 +180,12 @@ class Plan:
         return np.stack([axis.ravel() for axis in grid[::-1]], axis=1)
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise FewstepError(f"{name} is {value}. It must be a whole number of at least {least}.")
+def _check_integer(name: str, value: object, min_value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < min_value:
+        raise FewstepError(f"{name} is {value}. It must be an integer of at least {min_value}.")
 
 
-def _check_box(name: str, box: Any) -> None:
+def _check_box(name: str, box: Iterable) -> None:
     try:
         hash(box)  # plans are compared when programs are compiled
         ranges = [(float(low), float(high)) for low, high in box]
@@ -194,4 +195,4 @@ def _check_box(name: str, box: Any) -> None:
         raise FewstepError(f"{name} is {box!r}. Give a tuple with a range for each coordinate, such as ((-1.0, 1.0),).")
     for low, high in ranges:
         if not -np.inf < low < high < np.inf:
-            raise FewstepError(f"{name} has the range ({low}, {high}). Give a finite range that rises.")
+            raise FewstepError(f"{name} has the range ({low}, {high}). Give two finite numbers, the smaller first.")

@@ -1,62 +1,140 @@
-"""From splits to rows: the error over all held-out tasks, its interval, the spread over splits, and who is ahead."""
+"""From splits to rows: the error over all held-out tasks and who is ahead; as tables, and as figures."""
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from fewstep.reproduce.curves._measure import OURS, SHOTS
-from fewstep.reproduce.curves._sets import Entry
+from fewstep.problems import Curve, draw_curve
+from fewstep.reproduce._figure import Axes, Figure, keys, lines, rows_of, style
+from fewstep.reproduce._rows import Result, Row, with_verdicts
+from fewstep.reproduce._study import O, Results, Table
+from fewstep.reproduce.curves._measure import OURS, SHOTS, Comparison, Scores
+from fewstep.reproduce.curves._sets import SETS
 
-Row = dict[str, Any]
+_DRAWN = "MT-net"  # whose curves the report shows, in the first split
 
 
-def rows_of(found: dict[tuple[str, str], list[Any]], known: dict[str, Entry], *, judged: bool) -> list[Row]:
-    """One row for each set, method and number of points."""
-    rows = [
-        _row(name, label, shots, known[name].unit, splits)
-        for (name, label), splits in found.items() for shots in SHOTS
-    ]  # fmt: skip
-    for name in known:
-        for shots in SHOTS if judged else ():
-            here = [row for row in rows if row["setting"] == _setting(name, shots, known[name].unit)]
-            ours = [row for row in here if row["ours"]]
-            others = [row for row in here if not row["ours"]]
-            if ours and others:
-                best, rival = min(ours, key=_mean), min(others, key=_mean)
-                best["verdict"] = (
-                    "ahead of all baselines" if _mean(best) <= _mean(rival) else f"behind: {rival['method']}"
-                )
-    return rows
+def rows(results: Results[O, Comparison, dict[str, Scores]]) -> list[Row]:
+    """One row for each set, method and number of points, over all splits."""
+    splits: dict[tuple[str, str], list[Scores]] = {}
+    for cell, found in sorted(results.pairs, key=lambda pair: list(SETS).index(pair[0].plan.set)):
+        for label, scores in found.items():
+            splits.setdefault((cell.plan.set, label), []).append(scores)
+    made = [_row(name, label, shots, some) for (name, label), some in splits.items() for shots in SHOTS]
+    return with_verdicts(made, _claim)
+
+
+def _claim(row: Row, rows: list[Row]) -> str | None:
+    """Whether the best of ours is ahead of every baseline."""
+    here = [r for r in rows if r.setting == row.setting]
+    ours, others = [r for r in here if r.ours], [r for r in here if not r.ours]
+    if not ours or not others or row is not min(ours, key=_mean):
+        return None
+    rival = min(others, key=_mean)
+    return "ahead of all baselines" if _mean(row) <= _mean(rival) else f"behind: {rival.method}"
 
 
 def _mean(row: Row) -> float:
-    return row["mean"] if np.isfinite(row["mean"]) else np.inf
+    return math.inf if row.mean is None else row.mean
 
 
-def _setting(name: str, shots: int, unit: str) -> dict[str, Any]:
-    return {"set": name, "points": shots, "unit": unit}
-
-
-def _row(name: str, label: str, shots: int, unit: str, splits: list[Any]) -> Row:
+def _row(name: str, label: str, shots: int, splits: list[Scores]) -> Row:
     """The root of the mean squared error over the tasks of all splits; the interval takes them as independent. A task
-    on which a method diverged has no finite error, which a cell's file tells by null."""
-    numbers = lambda values: np.asarray([np.inf if value is None else value for value in values])
-    squared = np.concatenate([numbers(told["scores"][str(shots)]["by_task"]) for told in splits])
-    each = numbers([told["scores"][str(shots)]["rmse"] for told in splits])
-    root, wild = float(np.sqrt(squared.mean())), int((~np.isfinite(squared)).sum())
-    covered = [told["scores"][str(shots)].get("coverage90") for told in splits]
-    return {
-        "method": label, "setting": _setting(name, shots, unit), "metric": "rmse", "mean": root,
-        "interval95": _half(squared, root), "diverged_tasks": wild,
-        "seed_std": float(np.std(each, ddof=1)) if len(each) > 1 and not wild else None, "seeds": len(each),
-        "n_tasks": len(squared), "coverage90": None if covered[0] is None else float(np.mean(covered)),
-        "published": None, "verdict": "", "ours": label in OURS,
-        "seconds": float(np.mean([told["seconds"] for told in splits])),
-    }  # fmt: skip
+    on which a method diverged has no finite error, which a cell's file marks by null."""
+    scores = [split.by_shots[str(shots)] for split in splits]
+    squared = np.concatenate([_numbers(score.by_task) for score in scores])
+    each = _numbers([score.rmse for score in scores])
+    root, diverged = float(np.sqrt(squared.mean())), int((~np.isfinite(squared)).sum())
+    covered = [score.coverage90 for score in scores if score.coverage90 is not None]
+    return Row(
+        label, {"set": name, "points": shots, "unit": SETS[name].unit}, "rmse",
+        root if math.isfinite(root) else None, _half(squared, root), n_tasks=len(squared),
+        seed_std=float(np.std(each, ddof=1)) if len(each) > 1 and not diverged else None, seeds=len(each),
+        diverged_tasks=diverged, ours=label in OURS, seconds=float(np.mean([split.seconds for split in splits])),
+        more={"coverage90": float(np.mean(covered)) if covered else None},
+    )  # fmt: skip
 
 
-def _half(squared: np.ndarray, root: float) -> float:
-    """The 95 % interval of a root: that of what is under it over twice the root."""
-    if not np.isfinite(root):
-        return np.inf
+def _numbers(values: Sequence[float | None]) -> np.ndarray:
+    return np.asarray([np.inf if value is None else value for value in values])
+
+
+def _half(squared: np.ndarray, root: float) -> float | None:
+    """The 95% interval of a root: that of what is under it over twice the root."""
+    if not math.isfinite(root):
+        return None
     return float(1.96 * squared.std() / len(squared) ** 0.5 / (2 * root)) if root else 0.0
+
+
+def tables(result: Result) -> list[Table]:
+    """The table of each set: a line per method, a column for each number of points."""
+    made = []
+    for name in dict.fromkeys(str(row.setting["set"]) for row in result.rows):
+        mine = [row for row in result.rows if row.setting["set"] == name]
+        unit = mine[0].setting["unit"]
+        head = [f"{name}, {unit}", *(f"{shots} points" for shots in SHOTS), "in 90 % at 5", ""]
+        body = [
+            _line([row for row in mine if row.method == method]) for method in dict.fromkeys(r.method for r in mine)
+        ]
+        made.append(Table("curves", head, body, f"{name}: {SETS[name].what}"))
+    return made
+
+
+def _line(rows: list[Row]) -> list[str]:
+    at = {row.setting["points"]: row for row in rows}
+    first, covered = at[SHOTS[0]], at[5].more["coverage90"]
+    verdicts = [f"{shots}: {at[shots].verdict}" for shots in SHOTS if at[shots].verdict not in ("", "quick")]
+    return [
+        first.method + ("" if first.ours else " (baseline)"), *(_cell(at[shots]) for shots in SHOTS),
+        "" if covered is None else f"{100 * covered:.0f} %", "; ".join(verdicts),
+    ]  # fmt: skip
+
+
+def _cell(row: Row) -> str:
+    if row.mean is None:
+        return f"diverged on {row.diverged_tasks} of {row.n_tasks} tasks"
+    return f"{row.mean:.2f} ± {row.interval95:.2f}"
+
+
+def figures(results: Results[O, Comparison, dict[str, Scores]]) -> list[Figure]:
+    """Error against points, and adapted curves."""
+    curves = [
+        (cell.plan.set, curve)
+        for cell, found in results.pairs if cell.plan.split == 0 and _DRAWN in found for curve in found[_DRAWN].curves
+    ]  # fmt: skip
+    return [_errors(rows(results)), _adapted(curves)]
+
+
+def _errors(rows: list[Row]) -> Figure:
+    data = [(row.setting["set"], row.method, row.setting["points"], row.mean, row.interval95) for row in rows]
+    units = {row.setting["set"]: row.setting["unit"] for row in rows}
+    looks = {
+        label: style(n) | {"linestyle": "-" if label in OURS else "--"}
+        for n, label in enumerate(dict.fromkeys(row.method for row in rows))
+    }
+    return Figure(
+        "error-by-points", "Error against the number of points learned from",
+        "Each line a method; bars are 95% intervals over held-out tasks. Baselines are dashed.",
+        [
+            lines(str(name), rows_of(data, name), "points learned from", f"error, {units[name]}", looks=looks,
+                  yscale="log", bars=True) for name in keys(data)
+        ],
+        ("set", "method", "points", "rmse", "interval95"), data,
+    )  # fmt: skip
+
+
+def _adapted(curves: list[tuple[str, Curve]]) -> Figure:
+    data = [(name, c.task, at, m) for name, c in curves for at, m in zip(c.at, c.middle, strict=True)]
+    return Figure(
+        "adapted-curves", "Tasks that were held out, learned from five points",
+        "MT-net in the first split: the points learned from, the others, the prediction and its 90% interval.",
+        [partial(_one, name, curve) for name, curve in curves], ("set", "task", "x", "prediction"), data,
+    )  # fmt: skip
+
+
+def _one(name: str, curve: Curve, ax: Axes) -> None:
+    draw_curve(ax, curve, ("MT-net", style(1)["color"]))
+    ax.set_title(f"{name}: {curve.task}", fontsize=8)
+    ax.legend(fontsize=5)

@@ -1,24 +1,19 @@
 """The poster's claims, measured on some of its sets, and drawn."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 
 from fewstep.layerwise import KernelEmbeddingClassifier, SpectralLayerClassifier, claims
-from fewstep.reproduce._figure import Figure, style
+from fewstep.reproduce._figure import Figure, in_pairs, lines, picture, rows_of
 from fewstep.reproduce.layerwise._methods import WS
+from fewstep.reproduce.layerwise._rows import Claims
 from fewstep.reproduce.layerwise._sets import Entry
 
-SETS = ("random", "adversarial", "wine")
 _IMAGE_ROWS = 90
 _LINES = {"dependence": "H*", "scatter": "Tr(S_w) / Tr(S_b)", "squares": "squares about the class means, share",
           "entropy": "cross entropy", "from_blocks": "kernel: distance from ones and zeros"}  # fmt: skip
-Told = dict[str, Any]
 
 
-def measure(name: str, entry: Entry, seed: int) -> Told:
+def measure(name: str, entry: Entry, seed: int) -> Claims:
     """All claims on one set, with the authors' options for it."""
     x, y = entry.read()
     ism = SpectralLayerClassifier(random_state=seed, calibrate=False, balance=False).fit(x, y)
@@ -38,103 +33,79 @@ def measure(name: str, entry: Entry, seed: int) -> Told:
     }  # fmt: skip
 
 
-def table(told: dict[str, Told]) -> tuple[list[str], list[list[str]]]:
-    """What was measured of each claim, a line a set."""
-    head = [
-        "set", "Theorem 1: H* of W_s", "refused", "ended by", "Claim 4: slope at W_s", "Claim 5: residual of W*",
-        "layers W* / W_s", "Claim 6: attraction, penalty, last layer",
-    ]  # fmt: skip
-    return head, [[name, *_cells(found)] for name, found in told.items()]
-
-
-def _cells(found: Told) -> list[str]:
-    rise, last = found["rise"], found["penalty"][-1]
-    return [
-        " ".join(f"{value:.2f}" for value in rise["dependence"]),
-        " ".join(map(str, [*rise["refused"], rise["refused_at_the_end"]])), rise["why"],
-        f"{found['slope_at_embedding']['slope']:.2f}",
-        " ".join(f"{part['residual']:.1g}" for part in found["fixed_point"]),
-        f"{found['layers']['ism']} / {found['layers']['ws']}", f"{last['attraction']:.4g}, {last['penalty']:.4g}",
-    ]  # fmt: skip
-
-
-def figures(told: dict[str, Told]) -> list[Figure]:
+def figures(claims: dict[str, Claims]) -> list[Figure]:
     """Kernel matrices of the spectral network layer by layer, and what falls as H* rises."""
-    if not told:
-        return []
-    images: list[Callable[[Any], None]] = [
-        partial(_image, f"{name}, layer {number + 1}", kernel)
-        for name, found in told.items() for number, kernel in enumerate(found["kernels"])
+    return [_by_layer(claims), _kernels(claims), _of_claims(claims)] if claims else []
+
+
+def _kernels(claims: dict[str, Claims]) -> Figure:
+    panels = [
+        picture(f"{name}, layer {number + 1}", np.asarray(kernel), xticks=[], yticks=[])
+        for name, found in claims.items() for number, kernel in enumerate(found["kernels"])
     ]  # fmt: skip
-    kernels = Figure(
+    return Figure(
         "kernels", "The kernel becomes blocks (Theorem 2)",
         f"The Gaussian kernel of the spectral network's features after each layer, {_IMAGE_ROWS} rows sorted by class: "
-        "white is 0, black is 1.", images, ("set", "layer", "from_blocks"),
-        [(name, n + 1, part["from_blocks"]) for name, f in told.items() for n, part in enumerate(f["by_layer"]["ism"])],
+        "white is 0, black is 1.", panels, ("set", "layer", "from_blocks"),
+        [
+            (name, number + 1, part["from_blocks"])
+            for name, found in claims.items() for number, part in enumerate(found["by_layer"]["ism"])
+        ],
     )  # fmt: skip
+
+
+def _by_layer(claims: dict[str, Claims]) -> Figure:
     data = [
         (name, method, number + 1, line, part[line])
-        for name, found in told.items() for method, parts in found["by_layer"].items()
+        for name, found in claims.items() for method, parts in found["by_layer"].items()
         for number, part in enumerate(parts) for line in _LINES
     ]  # fmt: skip
-    lines = Figure(
+    weights = {"ism": "W*", "ws": "W_s"}
+    points = [(line, f"{name}, {weights[method]}", layer, value) for name, method, layer, line, value in data]
+    looks = in_pairs(f"{name}, {weight}" for name in claims for weight in weights.values())
+    log = {"scatter", "entropy"}
+    return Figure(
         "by-layer", "What falls as H* rises (Claims 2 and 3)",
         "After each layer, on the training rows: solid the spectral network, dashed the closed form.",
-        [partial(_lines, line, title, data) for line, title in _LINES.items()],
+        [
+            lines(title, rows_of(points, line), "layer", "", looks=looks, yscale="log" if line in log else "linear")
+            for line, title in _LINES.items()
+        ],
         ("set", "method", "layer", "what", "value"), data,
     )  # fmt: skip
-    return [lines, kernels, _of_claims(told)]
 
 
-def _of_claims(told: dict[str, Told]) -> Figure:
+def _of_claims(claims: dict[str, Claims]) -> Figure:
     """Claims 1, 4, 5 and 6 in numbers of each layer."""
     data = [
-        (name, what, n + 1, v) for name, f in told.items() for what, vs in _numbers(f).items() for n, v in enumerate(vs)
-    ]
+        (name, what, number + 1, value)
+        for name, found in claims.items() for what, values in _numbers(found).items()
+        for number, value in enumerate(values)
+    ]  # fmt: skip
     titles = {
         "refused": "Theorem 1: bandwidths refused for a layer of W_s", "residual": "Claim 5: residual at W*",
         "penalty": "Claim 6: penalty over attraction at W*",
     }  # fmt: skip
+    points = [(what, name, layer, value) for name, what, layer, value in data]
+    points += [
+        ("residual", f"{name}, W_s", layer, found["slope_at_embedding"]["residual"])
+        for name, found in claims.items() for layer in range(1, len(found["fixed_point"]) + 1)
+    ]  # fmt: skip
+    looks = in_pairs(label for name in claims for label in (name, f"{name}, W_s"))
     return Figure(
         "claims", "What is not so by construction",
         "Bandwidths that did not raise HSIC before one did; how far the weight is from its eigenvalue equation (the "
         "dashed line is W_s, Claim 4); and the share of the attraction that the implicit penalty takes back.",
-        [partial(_claim, what, title, data, told) for what, title in titles.items()],
+        [
+            lines(title, rows_of(points, what), "layer", "", looks=looks,
+                  yscale="log" if what == "residual" else "linear") for what, title in titles.items()
+        ],
         ("set", "what", "layer", "value"), data,
     )  # fmt: skip
 
 
-def _numbers(found: Told) -> dict[str, list[float]]:
+def _numbers(found: Claims) -> dict[str, list[float]]:
     return {
         "refused": found["rise"]["refused"], "residual": [part["residual"] for part in found["fixed_point"]],
         "penalty": [part["penalty"] / part["attraction"] for part in found["penalty"]],
     }  # fmt: skip
-
-
-def _claim(what: str, title: str, data: list[tuple[Any, ...]], told: dict[str, Told], ax: Any) -> None:
-    for number, name in enumerate(told):
-        mine = [row[2:] for row in data if row[:2] == (name, what)]
-        ax.plot(*zip(*mine, strict=True), label=name, marker="o", markersize=3, **style(number))
-        if what == "residual":
-            ax.axhline(told[name]["slope_at_embedding"]["residual"], linestyle="--", color=style(number)["color"])
-    ax.set(title=title, xlabel="layer", yscale="log" if what == "residual" else "linear")
-    ax.legend(fontsize=7)
-
-
-def _image(title: str, kernel: list[list[float]], ax: Any) -> None:
-    ax.imshow(np.asarray(kernel), cmap="Grays", vmin=0, vmax=1, interpolation="nearest")
-    ax.set(title=title, xticks=[], yticks=[])
-
-
-def _lines(line: str, title: str, data: list[tuple[Any, ...]], ax: Any) -> None:
-    names = list(dict.fromkeys(row[0] for row in data))
-    for number, name in enumerate(names):
-        for method, dash in (("ism", "-"), ("ws", "--")):
-            mine = [(row[2], row[4]) for row in data if row[0] == name and row[1] == method and row[3] == line]
-            look = style(number) | {"linestyle": dash, "marker": "o", "markersize": 3}
-            ax.plot(*zip(*mine, strict=True), label=f"{name}, {'W*' if method == 'ism' else 'W_s'}", **look)
-    if line not in ("dependence", "from_blocks", "squares"):
-        ax.set_yscale("log")
-    ax.set(title=title, xlabel="layer")
-    if line == "dependence":
-        ax.legend(fontsize=7)

@@ -14,7 +14,6 @@ the random features as the kernel; T is a ratio of sums of distances.
 """
 
 import warnings
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +21,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fewstep._kernels._hsic import best_bandwidth
-from fewstep._kernels._kernel import gaussian
-from fewstep._kernels._measure import alignment, center, linear_alignment, one_hot, scatter_ratio, trace_ratio
+from fewstep._kernels import (
+    alignment,
+    best_bandwidth,
+    center,
+    gaussian,
+    linear_alignment,
+    one_hot,
+    scatter_ratio,
+    trace_ratio,
+)
+from fewstep.reproduce.layerwise._tables import NAMES
 
-NAMES = ("H*", "CKA", "MSE", "CE", "C", "T")
 AUTHORS = ("H*", "MSE", "CE", "C", "T")
 _ROWS = 400  # the bandwidth is looked for on so many
 
@@ -41,11 +47,11 @@ def ours(features: np.ndarray, codes: np.ndarray) -> dict[str, float]:
         spread = float(jnp.mean(jnp.sum(jnp.square(z - jnp.mean(z, 0)[None]), 1)))
         scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
         unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-300)
-        told = (*both, _within(features, codes) / max(spread, 1e-300), entropy(scaled, codes), products(unit, codes))
-        return dict(zip(NAMES, [float(value) for value in (*told, trace_ratio(z, labels))], strict=True))
+        values = (*both, _within(features, codes) / max(spread, 1e-300), entropy(scaled, codes), products(unit, codes))
+        return dict(zip(NAMES, [float(value) for value in (*values, trace_ratio(z, labels))], strict=True))
 
 
-def bandwidth(features: np.ndarray, codes: np.ndarray) -> Any:
+def bandwidth(features: np.ndarray, codes: np.ndarray) -> jax.Array:
     """The bandwidth that makes most of the features, looked for on some rows."""
     some = np.random.default_rng(0).permutation(len(codes))[:_ROWS]
     codes = np.unique(codes, return_inverse=True)[1]
@@ -58,7 +64,7 @@ _bandwidth = jax.jit(best_bandwidth)
 
 
 def authors(
-    kernel: Any, near: np.ndarray, features: np.ndarray, codes: np.ndarray, *, power: int = 1
+    kernel: jax.Array | float | None, near: np.ndarray, features: np.ndarray, codes: np.ndarray, *, power: int = 1
 ) -> dict[str, float]:
     """The measures in the authors' definition.
 
@@ -74,14 +80,15 @@ def authors(
             hsic = alignment(lambda a, b: gaussian(a, b, jnp.asarray(kernel)), z, labels, len(z)).normalized
         apart = scatter_ratio(jnp.asarray(near, jnp.float64), labels, len(z))
     cosine = products(features, codes) if kernel is None else _kernel_products(features, float(kernel), codes)
-    told = (float(hsic), _within(near, codes, power), entropy(features, codes), cosine, float(apart))
-    return dict(zip(AUTHORS, told, strict=True))
+    values = (float(hsic), _within(near, codes, power), entropy(features, codes), cosine, float(apart))
+    return dict(zip(AUTHORS, values, strict=True))
 
 
 def entropy(features: np.ndarray, codes: np.ndarray) -> float:
     """The mean negative log likelihood of the labels under a logistic regression that was fitted to them.
 
-    It has a vector of weights a class, as the authors' has: for two classes that is one vector, penalized half as much.
+    It has one vector of weights per class, like the authors': for two classes that is one vector, penalized half as
+    much.
     """
     strength = 2.0 if codes.max() == 1 else 1.0
     with warnings.catch_warnings():

@@ -27,7 +27,7 @@ class Table(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A set of the table: how it is read, what it is, its name in the poster, and whether it is of the world."""
+    """A set of the table: how it is read, what it is, its name in the poster, and whether it is real data."""
 
     read: Callable[[], Table]
     what: str
@@ -83,7 +83,7 @@ def _plain(folder: Path, name: str) -> Table:
 
 
 def _unreadable(path: Path, error: Exception) -> FewstepError:
-    return FewstepError(f"{path} cannot be read: {error}. Name the sets to take with --only, or mend the folder.")
+    return FewstepError(f"{path} cannot be read: {error}. Name the sets to take with `only`, or repair the folder.")
 
 
 def _car(path: Path) -> Table:

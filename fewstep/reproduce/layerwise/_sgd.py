@@ -8,7 +8,7 @@ of the class, and rounded: as odd as that is, it is what the authors do.
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,9 @@ import optax
 WIDTH, BATCH, RATE, EPOCHS = 300, 10, 1e-3, 5000
 _CHUNK, _ENOUGH, _LEAST, _WINDOW = 10, 1e-5, 300, 400
 Loss = Literal["ce", "mse"]
-Params = list[tuple[Any, Any]]  # of each layer the weight and the bias
+Array = jax.Array | np.ndarray
+Params = list[tuple[Array, Array]]  # of each layer the weight and the bias
+State = tuple[Params, optax.OptState]
 
 
 class Trained(NamedTuple):
@@ -65,21 +67,21 @@ def predict(trained: Trained, x: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(out.sum(1)), 0, out.shape[1] - 1).astype(int)
 
 
-def hidden(params: Params, x: Any) -> Any:
+def hidden(params: Params, x: Array) -> Array:
     """What the last layer reads."""
     for weight, bias in params[:-1]:
         x = jnp.maximum(x @ weight + bias[None], 0)
     return x
 
 
-def outputs(params: Params, x: Any) -> np.ndarray:
+def outputs(params: Params, x: Array) -> np.ndarray:
     """What the last layer gives."""
     return np.asarray(_outputs(params, x))
 
 
-def _outputs(params: Params, x: Any) -> jax.Array:
+def _outputs(params: Params, x: Array) -> jax.Array:
     weight, bias = params[-1]
-    return hidden(params, x) @ weight + bias[None]
+    return jnp.asarray(hidden(params, x) @ weight + bias[None])
 
 
 def _start(sizes: list[int], key: jax.Array) -> Params:
@@ -99,17 +101,17 @@ def _loss(loss: Loss) -> Callable[[Params, jax.Array, jax.Array], jax.Array]:
 
 
 @partial(jax.jit, static_argnames="loss")
-def _epochs(state: Any, x: Any, codes: Any, key: jax.Array, loss: Loss) -> tuple[Any, jax.Array, jax.Array]:
+def _epochs(state: State, x: Array, codes: Array, key: jax.Array, loss: Loss) -> tuple[State, jax.Array, jax.Array]:
     """Some epochs: the state, and of each epoch the mean and the largest loss of a batch."""
     adam, batches = optax.adam(RATE), -(-x.shape[0] // BATCH)
 
-    def step(state: Any, places: jax.Array) -> tuple[Any, jax.Array]:
+    def step(state: State, places: jax.Array) -> tuple[State, jax.Array]:
         params, moments = state
         value, gradient = jax.value_and_grad(_loss(loss))(params, x[places], codes[places])
         change, moments = adam.update(gradient, moments, params)
         return (optax.apply_updates(params, change), moments), value
 
-    def epoch(state: Any, key: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+    def epoch(state: State, key: jax.Array) -> tuple[State, tuple[jax.Array, jax.Array]]:
         order = jnp.resize(jax.random.permutation(key, x.shape[0]), (batches, BATCH))  # the last batch is filled up
         state, values = jax.lax.scan(step, state, order)
         return state, (jnp.mean(values), jnp.max(values))

@@ -1,41 +1,44 @@
 """The figures: the target beside what the step makes, the error against bins, and where information sits."""
 
 import dataclasses
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
 
-from fewstep.reproduce._figure import Figure, style
-from fewstep.universality import checks
-from fewstep.universality._target import Target, evaluate
+from fewstep.reproduce._figure import Figure, keys, lines, picture, style
+from fewstep.reproduce._rows import Row
+from fewstep.reproduce.universality._measure import Image
+from fewstep.universality import Target, checks, evaluate
 from fewstep.universality.construct import Construction, construct
 from fewstep.universality.plan import Plan
 
 _PIXELS = 48
 _SMALL = 3  # bins of the picture of the layers, or as many as there are examples
-Row = dict[str, Any]
 
 
-def side_by_side(name: str, target: Target, built: Construction) -> Figure:
+def pictures(target: Target, built: Construction) -> dict[str, tuple[Image, Image]]:
     """The target and the learner over x and x*, for several y of the first example; other examples stay."""
-    plan = built.plan
-    low, high = plan.y_box[0]
+    low, high = built.plan.y_box[0]
     ys = [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
-    pictures = [_pictures(target, built, y) for y in ys]
-    size = max(float(np.abs(image).max()) for pair in pictures for image in pair)
-    panels: list[Callable[[Any], None]] = [
-        partial(_image, plan, f"{what}, y = {y:.2g}", image, size)
-        for kind, what in enumerate(("target", "one gradient step"))
-        for y, image in ((y, pair[kind]) for y, pair in zip(ys, pictures, strict=True))
-    ]
+    return {repr(y): _pictures(target, built, y) for y in map(float, ys)}
+
+
+def side_by_side(name: str, plan: Plan, pictures: Mapping[str, tuple[Image, Image]]) -> Figure:
+    """The target beside what the step makes."""
+    images = {float(y): np.asarray(pair) for y, pair in pictures.items()}
+    size = max(float(np.abs(pair).max()) for pair in images.values())
+    box = plan.x_box[0] * 2
+    look = {"cmap": "RdBu", "vmin": -size, "vmax": size, "extent": box}
+    panels = [
+        picture(f"{what}, y = {y:.2g}", pair[kind], look=look, xlabel="x", ylabel="x*")
+        for kind, what in enumerate(("target", "one gradient step")) for y, pair in images.items()
+    ]  # fmt: skip
     stay = [f"at {x.tolist()}, y {y:g}" for x, y in _others(plan)]
     more = "" if not stay else f" The other example{'s stay' if len(stay) > 1 else ' stays'} {'; '.join(stay)}."
     data = [
         (what, y, row, column, float(image[row, column]))
-        for y, pair in zip(ys, pictures, strict=True)
+        for y, pair in images.items()
         for what, image in zip(("target", "step"), pair, strict=True)
         for row in range(0, _PIXELS, 4) for column in range(0, _PIXELS, 4)
     ]  # fmt: skip
@@ -56,7 +59,7 @@ def _others(plan: Plan) -> list[tuple[np.ndarray, float]]:
     ]
 
 
-def _pictures(target: Target, built: Construction, y: float) -> tuple[np.ndarray, np.ndarray]:
+def _pictures(target: Target, built: Construction, y: float) -> tuple[Image, Image]:
     """Both as images: rows are x* from below, columns the x of the first example. Where two examples fall into one bin
     there is no answer, and the picture stays white."""
     plan = built.plan
@@ -74,33 +77,23 @@ def _pictures(target: Target, built: Construction, y: float) -> tuple[np.ndarray
     made = [
         built.learn(x, ys, along[:, None])[:, 0] if n == plan.examples else blank for x, n in zip(xs, bins, strict=True)
     ]
-    return wanted.T[::-1], np.stack(made).T[::-1]
-
-
-def _image(plan: Plan, title: str, image: np.ndarray, size: float, ax: Any) -> None:
-    low, high = plan.x_box[0]
-    ax.imshow(image, cmap="RdBu", vmin=-size, vmax=size, extent=(low, high, low, high), interpolation="nearest")
-    ax.set(title=title, xlabel="x", ylabel="x*")
+    return wanted.T[::-1].tolist(), np.stack(made).T[::-1].tolist()
 
 
 def against_bins(rows: list[Row]) -> Figure:
     """The error of the learner against the number of bins."""
-    mine = [(row["method"], row["bins"], row["mean"], row["largest"]) for row in rows if "bins" in row]
+    data = [(row.method, row.more["bins"], row.mean, row.more["largest"]) for row in rows if "bins" in row.more]
+    points = [row[:3] for row in data]
+    (_, bins, error), first = points[0], [row for row in points if row[0] == points[0][0]]
+    guide = [("1 / bins", row[1], 1.5 * (error or 0.0) * bins / row[1]) for row in first]
+    looks = {name: style(number + 1) for number, name in enumerate(keys(points))}
+    looks["1 / bins"] = {"linewidth": 0.7, "color": "gray", "marker": ""}
     return Figure(
         "bins", "More bins, a nearer learner",
         "Root mean square of the learner's error at drawn examples; the thin line falls as 1 / bins.",
-        [partial(_errors, mine)], ("target", "bins", "root mean square", "largest"), mine,
+        [lines("", points + guide, "bins of x and of x*", "error", looks=looks, xscale="log", yscale="log")],
+        ("target", "bins", "root mean square", "largest"), data,
     )  # fmt: skip
-
-
-def _errors(rows: list[tuple[Any, ...]], ax: Any) -> None:
-    for number, name in enumerate(dict.fromkeys(row[0] for row in rows)):
-        bins, errors = zip(*(row[1:3] for row in rows if row[0] == name), strict=True)
-        ax.plot(bins, errors, marker="o", label=name, **style(number + 1))
-    first = [row for row in rows if row[0] == rows[0][0]]
-    ax.plot([r[1] for r in first], [1.5 * first[0][2] * first[0][1] / r[1] for r in first], linewidth=0.7, color="gray")
-    ax.set(xscale="log", yscale="log", xlabel="bins of x and of x*", ylabel="error")
-    ax.legend(fontsize=8)
 
 
 def information(target: Target, plan: Plan) -> Figure:
@@ -130,7 +123,13 @@ def information(target: Target, plan: Plan) -> Figure:
         f"the line tilde ({2 * bins} units: x, then x*), below it bar ({bins**2} slots) and last the switch. "
         "Before the step only x is there. The step writes y into the layers' blocks from tilde to bar, each layer for "
         "one pair of bins. After it, x* picks its layer's block, and the one slot of the pair lights up.",
-        [partial(_flow, title, image, 2 * bins if "step, at" in title else 0) for title, image in parts.items()],
+        [
+            picture(
+                title, np.sqrt(image / (image.max() or 1.0)), look={"aspect": "auto"},
+                line=2 * bins - 0.5 if "step, at" in title else None,
+                xlabel="layer, in the order applied", ylabel="unit",
+            ) for title, image in parts.items()
+        ],
         ("what", "unit", "layer", "value"), data,
     )  # fmt: skip
 
@@ -139,11 +138,3 @@ def _stacked(flow: checks.Signal) -> np.ndarray:
     """Units by layers, of the first row."""
     parts = [np.asarray(flow.tilde[:, 0]), np.asarray(flow.bar[:, 0]), np.asarray(flow.check[:, :1])]
     return np.abs(np.concatenate(parts, axis=1)).T
-
-
-def _flow(title: str, image: np.ndarray, line: int, ax: Any) -> None:
-    top = image.max() or 1.0
-    ax.imshow(np.sqrt(image / top), cmap="Grays", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
-    if line:
-        ax.axhline(line - 0.5, color="#0072b2", linewidth=0.8)
-    ax.set(title=title, xlabel="layer, in the order applied", ylabel="unit")

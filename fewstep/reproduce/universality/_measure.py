@@ -1,19 +1,28 @@
 """What is measured of a construction, as rows: what was found, what the proof says, and whether they agree."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fewstep.universality import checks
-from fewstep.universality._target import Target
+from fewstep.files import JSON
+from fewstep.reproduce._rows import Row
+from fewstep.universality import Target, checks
 from fewstep.universality.construct import Construction, construct
 from fewstep.universality.losses import which_carry
 from fewstep.universality.plan import Plan
 
-Row = dict[str, Any]
 EXACT = 1e-12
 ALPHAS, EPSILONS = checks.ALPHAS, checks.EPSILONS
+Image = Sequence[Sequence[float]]
+
+
+class Measurement(NamedTuple):
+    """The rows of a cell; `pictures` of the target and of the step, by the y of the first example."""
+
+    rows: list[Row]
+    pictures: Mapping[str, tuple[Image, Image]] = {}
 
 
 def layers_rows(name: str, built: Construction) -> list[Row]:
@@ -51,8 +60,8 @@ def relu_rows(name: str, target: Target, plan: Plan, built: Construction) -> lis
     proof, framework = (
         construct(target, dataclasses.replace(plan, activation=kind)) for kind in ("relu", "framework relu")
     )
-    before, after = checks.least_activation(built)  # without ReLUs, which would hide what is below 0
-    with_relu, lost = checks.closed_form(proof), checks.written_at_most(framework)
+    before, after = checks.min_activation(built)  # without ReLUs, which would hide what is below 0
+    with_relu, lost = checks.closed_form(proof), checks.max_written(framework)
     least = min(before, after)
     return [
         _row(name, "smallest activation of any layer, before and after the step", least, "not below 0", least > -EXACT),
@@ -76,10 +85,9 @@ def bins_rows(name: str, target: Target, plan: Plan, bins: tuple[int, ...], smoo
     for number, (count, error) in enumerate(zip(bins, found, strict=True)):
         fell = None if number == 0 else error.root_mean_square / found[number - 1].root_mean_square
         meets = None if fell is None or not smooth else fell < 0.7
-        told = "falls as 1 / bins" if smooth else "falls"
+        proof = "falls as 1 / bins" if smooth else "falls"
         what = f"error with {count} bins, read out by a table, root mean square"
-        row = _row(name, what, error.root_mean_square, told, meets)
-        rows.append(row | {"bins": count, "largest": error.largest})
+        rows.append(_row(name, what, error.root_mean_square, proof, meets, bins=count, largest=float(error.largest)))
     return rows
 
 
@@ -87,16 +95,13 @@ def loss_rows() -> list[Row]:
     """Which losses carry y."""
     carry = {"squared error": True, "cross entropy": True, "absolute error": False, "Huber": False, "hinge": False}
     return [
-        _row("-", f"{found.name}: least distance of two gradients", found.least_distance,
-             "carries y" if carry[found.name] else "loses y", found.carries == carry[found.name])
-        | {"gradients": jnp.asarray(found.gradients).tolist()}
+        _row("-", f"{found.name}: least distance of two gradients", found.min_distance,
+             "carries y" if carry[found.name] else "loses y", found.carries == carry[found.name],
+             gradients=jnp.asarray(found.gradients).tolist())
         for found in which_carry()
     ]  # fmt: skip
 
 
-def _row(target: str, what: str, value: float, told: str, meets: bool | None) -> Row:
+def _row(target: str, what: str, value: float, proof: str, meets: bool | None, **more: JSON) -> Row:
     verdict = "-" if meets is None else "meets" if meets else "misses"
-    return {
-        "method": target, "setting": {}, "metric": what, "mean": float(value), "interval95": None, "seed_std": None,
-        "seeds": 1, "published": told, "verdict": verdict,
-    }  # fmt: skip
+    return Row(target, {}, what, float(value), published=proof, verdict=verdict, more=more)

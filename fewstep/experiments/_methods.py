@@ -1,0 +1,184 @@
+"""From METHOD to a `Method`: a rule or chain of links, an alias, a learner without inner gradient, or a user's own."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import optax
+
+from fewstep import rules
+from fewstep._episode import Tasks
+from fewstep._errors import FewstepError
+from fewstep._learner import Learner, gradient_learner
+from fewstep._rule import Rule, Stage, chain
+from fewstep.experiments._groups import InnerSteps
+from fewstep.experiments._heads import LEARNER_METHODS, narrow
+from fewstep.files import called, find_object, function_of
+from fewstep.problems import Problem, Value, Values, from_signature, is_own
+
+if TYPE_CHECKING:
+    from fewstep.experiments.experiment import Experiment
+
+ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
+_REPTILE = {
+    "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
+}  # fmt: skip
+
+
+class Method(NamedTuple):
+    """What METHOD names.
+
+    - `groups` are its options; `network` says whether it uses the kind's network, or only its features, and `loss`
+      whether it minimizes the problem's loss;
+    - `defaults(given)` are defaults that differ for it, `weak_defaults` those that a kind's own come before;
+    - `rule(experiment)` is the rule of its inner steps, for those that have one;
+    - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
+    - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
+    - `steps` says that it learns a task by gradient steps.
+    """
+
+    name: str
+    groups: tuple[type, ...]
+    learner: Callable[..., Learner]
+    rule: Callable[["Experiment"], Rule | None] = lambda experiment: None
+    defaults: Callable[[Values], Values] = lambda given: {}
+    tasks: Callable[["Experiment", Problem], Tasks] = lambda experiment, problem: problem.tasks(
+        experiment.shots, experiment.queries
+    )
+    check: Callable[[str, Problem], None] = lambda tasks, problem: None
+    steps: bool = False
+    network: bool = True
+    loss: bool = True
+    outer: str | None = None
+    weak_defaults: Values = MappingProxyType({})
+
+
+def locate(text: str, folder: Path | None) -> str:
+    """FILE.py:NAME with the file in a folder; anything else as it is."""
+    return text if folder is None or not is_own(text) else str(folder / Path(text).name)
+
+
+def method_of(text: str, folder: Path | None = None) -> Method:
+    """The method of a name; a user's own files are in the `folder`, if one is given. Raises `FewstepError` for a name
+    that nothing has."""
+    if text in LEARNER_METHODS:
+        return Method(name=text, **LEARNER_METHODS[text])
+    parts = [locate(part, folder) for part in text.split("+")]
+    if len(parts) == 1 and is_own(text) and _is_learner(own := find_object("method", parts[0])):
+        return _own_learner(text, own)
+    factories = _factories(parts)
+    options = [from_signature(_slug(name), factory) for name, factory in factories]
+    _, outer = ALIASES.get(text, (text, None))
+    return Method(
+        text, (InnerSteps, *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
+        steps=True, outer=outer, weak_defaults=_start(factories),
+    )  # fmt: skip
+
+
+def _slug(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
+    """The factories of `mtnet`, or of the names of a chain: a rule first or not, then links."""
+    factories = []
+    for number, written in enumerate(names):
+        name = written if is_own(written) else written.replace("-", "_")
+        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
+        aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
+        others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
+        if name in LEARNER_METHODS and number == 0:
+            raise FewstepError(f"{name} is a learner without links. Name it alone: {name}.")
+        what = "method" if number == 0 else "link"
+        factories.append((name, function_of(what, name, "(*, option=1.0)", others)))
+    return factories
+
+
+def _defaults(outer: str | None, given: Values) -> Values:
+    """Reptile has the settings of its paper, and Adam a step size of its own, without a clip."""
+    usual: dict[str, Value] = {}
+    if "reptile" in (outer, given.get("outer")):
+        usual |= _REPTILE
+    if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
+        usual |= {"inner_lr": 0.01, "inner_clip": 0.0}
+    return usual
+
+
+def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
+    """Where a rule's learned rates begin, if they do."""
+    for _, factory in factories:
+        start = inspect.signature(factory).parameters.get("start")
+        if start is not None and start.default is not start.empty:
+            return {"inner_lr": start.default}
+    return {}
+
+
+def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
+    parts: list[Rule] = []
+    # The network's options are not a rule's: both `anil` and `conv4` have a `head`.
+    chosen = [group for group in experiment.groups if "network" not in group.__dataclass_fields__]
+    has_step = False
+    for name, factory in factories:
+        takes = inspect.signature(factory).parameters
+        own = {key: getattr(group, key) for group in chosen for key in takes if key in group.__dataclass_fields__}
+        if "start" in takes:
+            own["start"] = experiment.inner_lr
+        rule = called(f"{name}({', '.join(own)})", partial(factory, **own))
+        if not isinstance(rule, Rule):
+            raise FewstepError(f"{name} returns a {type(rule).__name__}. Let it return a fewstep.Rule.")
+        own_step = is_own(name) and _has_step(rule)
+        parts += [part for part in (rule.links or (rule,)) if own_step or not part.fixed_step]
+        has_step |= own_step
+    if has_step:
+        return chain(*parts) if len(parts) > 1 else parts[0]
+    sets_step_size = any(part.sets_step_size for part in parts)
+    return chain(_step(experiment, 1.0 if sets_step_size else experiment.inner_lr), *parts)
+
+
+def _has_step(rule: Rule) -> bool:
+    """Whether a user's rule says itself how a gradient becomes a step; one that was made without `link` always does."""
+    return any(part.name == "rule" or part.stage is Stage.OPTIMIZE for part in rule.links or (rule,))
+
+
+def _step(experiment: "Experiment", lr: Value) -> Rule:
+    """How a gradient on a task becomes a step, before masks and rates."""
+    if not isinstance(lr, int | float):
+        raise FewstepError(f"`inner_lr` is {lr}. Only learned rates are drawn between two numbers; give one.")
+    adam = experiment.inner_optimizer == "adam"
+    plain = optax.adam(lr, b1=0.0) if adam else optax.sgd(lr)
+    if experiment.inner_clip > 0:
+        return rules.optimizer(optax.chain(optax.clip_by_global_norm(experiment.inner_clip), plain))
+    return rules.optimizer(plain) if adam else rules.sgd(lr)
+
+
+def _rule_learner(
+    experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
+) -> Learner:
+    """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
+    network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
+    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+
+
+def _is_learner(factory: object) -> bool:
+    """Whether a user's factory makes a learner: it takes the network first, which that of a rule does not."""
+    return callable(factory) and next(iter(inspect.signature(factory).parameters), "") == "network"
+
+
+def _own_learner(text: str, factory: Callable[..., Learner]) -> Method:
+    """A learner of the user's, `factory(network, loss, **options)`; by gradient steps if it has `inner_steps`."""
+    group = from_signature(_slug(text), factory)
+    names = [field.name for field in dataclasses.fields(group)]
+
+    def learner(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
+        own = {name: experiment.value(name) for name in names}
+        network = problem.network(ways, norm)
+        made = called(f"{text}(network, loss)", partial(factory, **own), network, problem.loss)
+        if not isinstance(made, Learner):
+            raise FewstepError(f"{text} returns a {type(made).__name__}. Let it return a fewstep.Learner.")
+        return made
+
+    return Method(text, (group,), learner, steps="inner_steps" in names)

@@ -1,0 +1,209 @@
+"""Strong and simple models to compare with: pooled, shifted, fine-tuned, from scratch, mixed effects, a learned prior.
+
+Each is a `Learner`, evaluated on the same draws as ours. What they leave open (a penalty, a step size, a number of
+steps) is chosen on the validation tasks.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.scipy.linalg import cho_solve, cholesky
+from jaxtyping import Array, Key
+
+from fewstep import learners, losses, rules
+from fewstep._episode import Batch, Episode
+from fewstep._learner import Adapted, Learner, gradient_learner
+from fewstep._network import Network
+from fewstep._rule import Meta
+from fewstep.learners import FITTING
+from fewstep.networks.mlp import mlp
+from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
+from fewstep.tables import Rows, Table, whole_tasks
+from fewstep.training import train
+
+POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
+RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
+MIXED, PRIOR = "linear mixed effects", "Gaussian process, learned prior"
+BASELINES = (POOLED, OFFSET, FINETUNED, RIDGE, PROCESS, MIXED, PRIOR)
+OF_CLASSES = (POOLED, FINETUNED, RIDGE)
+_PENALTIES = tuple(10.0**power for power in range(-3, 3))
+_RATES, _STEPS = (0.003, 0.01, 0.03, 0.1), (0, 1, 5, 20, 50)
+_TRAIN_STEPS = FITTING.steps
+
+
+class Baseline(NamedTuple):
+    """A learner with its meta-parameters, and the inner steps it takes."""
+
+    learner: Learner
+    meta: Meta
+    steps: int = 0
+
+
+class Compared(NamedTuple):
+    """The score of one model after learning from so many rows; `answers` are its predictions on the test tasks."""
+
+    name: str
+    shots: int
+    score: TaskScore
+    answers: Answers
+
+
+def compare(
+    of: Table,
+    shots: Sequence[int],
+    *,
+    seed: int = 0,
+    hidden: tuple[int, ...] = (64, 64),
+    say: Callable[[str], None] = lambda message: None,
+    names: Sequence[str] = BASELINES,
+) -> list[Compared]:
+    """Fits every baseline to the training tasks of a table, and evaluates it on its test tasks."""
+    classes = bool(of.schema.classes)
+    names = [name for name in names if not classes or name in OF_CLASSES]
+    rows = []
+    fitted, within = _Fitted(of, hidden, seed, max(shots)), max(shots)
+    for name in names:
+        say(f"Baseline: {name}.")
+        for number in shots:
+            baseline = fitted.get(name, number)
+            answers = answer(of, baseline, of.parts["test"], number, within, seed)
+            (score,) = score_answers(answers.mean, answers, scale=of.schema.target.scale, classes=classes)
+            rows.append(Compared(name, number, score, answers))
+    return rows
+
+
+def answer(
+    of: Table, baseline: Baseline, rows: Rows, shots: int, within: int, seed: int, steps: tuple[int, ...] | None = None
+) -> Answers:
+    """The answers of a baseline on the same draws as those of a run, after its number of steps or several."""
+    return answer_tasks(
+        baseline.learner, [baseline.meta], rows, shots=shots, steps=steps or (baseline.steps,), draws=draws_of(rows),
+        classes=bool(of.schema.classes), seed=seed, within=within,
+    )  # fmt: skip
+
+
+class _Fitted:
+    """The baselines of one table; what several share is trained once."""
+
+    def __init__(self, of: Table, hidden: tuple[int, ...], seed: int, within: int):
+        self.of, self.hidden, self.seed, self.within = of, hidden, seed, within
+        self.inputs, self.outputs = of.schema.widths
+        self._metas: dict[str, Meta] = {}
+        loss = losses.cross_entropy if of.schema.classes else losses.squared_error
+        net = self._network()
+        self.pooled = gradient_learner(net, rules.maml(0.0), loss, steps=0)
+        # The step size is a meta-parameter here, so that all that are tried share one program.
+        self.tuned = gradient_learner(net, rules.meta_sgd(1.0), loss, steps=0)
+        self.shifted, self.alone = shifted(net), alone()
+        self.mixed, self.prior = learners.mixed(self.inputs), learners.gaussian(net, self.inputs)
+        features = learners.nothing_but_x(self.inputs)
+        self.scratch = learners.ridge(features, self.inputs, self.outputs, classes=bool(of.schema.classes))
+
+    def get(self, name: str, shots: int) -> Baseline:
+        """One baseline, its choices made for so many shots."""
+        return {
+            POOLED: lambda shots: Baseline(self.pooled, self._trained(POOLED, self.pooled)),
+            OFFSET: lambda shots: Baseline(self.shifted, self._trained(POOLED, self.pooled)),
+            FINETUNED: self._finetuned,
+            RIDGE: self._ridge,
+            PROCESS: lambda shots: Baseline(self.alone, {}),
+            MIXED: lambda shots: self._process(MIXED, self.mixed),
+            PRIOR: lambda shots: self._process(PRIOR, self.prior),
+        }[name](shots)
+
+    def _network(self) -> Network:
+        return mlp(self.inputs, self.outputs, hidden=self.hidden, std=None)
+
+    def _trained(self, name: str, learner: Learner, rate: float = 1e-3) -> Meta:
+        if name not in self._metas:
+            rows = self.of.parts["train"]
+            some = whole_tasks(rows, FITTING.rows)
+            steps = optax.chain(
+                optax.clip_by_global_norm(10.0), optax.adam(optax.cosine_decay_schedule(rate, _TRAIN_STEPS))
+            )
+            self._metas[name] = train(
+                learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimizer=steps, seed=self.seed
+            ).meta
+        return self._metas[name]
+
+    def _process(self, name: str, learner: Learner) -> Baseline:
+        return Baseline(learner, self._trained(name, learner, rate=FITTING.rate))
+
+    def _finetuned(self, shots: int) -> Baseline:
+        meta = self._trained(POOLED, self.pooled)
+        like = self.tuned.init(jax.random.key(0))["rates"]
+        at = lambda rate: meta | {"rates": jax.tree.map(lambda leaf: jnp.full_like(leaf, rate), like)}
+        return self._best([Baseline(self.tuned, at(rate)) for rate in _RATES], shots, _STEPS)
+
+    def _ridge(self, shots: int) -> Baseline:
+        start = self.scratch.init(jax.random.key(0))
+        meta = lambda penalty: start | {"ridge": start["ridge"] | {"log_penalty": jnp.log(penalty)}}
+        return self._best([Baseline(self.scratch, meta(penalty)) for penalty in _PENALTIES], shots, (0,))
+
+    def _best(self, tried: list[Baseline], shots: int, steps: tuple[int, ...]) -> Baseline:
+        """The one that is best on the validation tasks, after the number of steps that is best for it."""
+        rows, classes = self.of.parts["validation"], bool(self.of.schema.classes)
+        within = min(self.within, int(rows.counts.min()) - 1)
+        shots, scores = min(shots, within), []
+        for baseline in tried:
+            answers = answer(self.of, baseline, rows, shots, within, self.seed + 1, steps)
+            for count, score in zip(steps, score_answers(answers.mean, answers, classes=classes), strict=True):
+                value = (-score.mean if classes else score.mean) if np.isfinite(score.mean) else np.inf
+                scores.append((value, baseline._replace(steps=count)))
+        return min(scores, key=lambda pair: pair[0])[1]
+
+
+def shifted(network: Network) -> Learner:
+    """A network that is shifted by the mean of what it leaves over on the support."""
+    plain = gradient_learner(network, rules.maml(0.0), losses.squared_error, steps=0)
+
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: object
+    ) -> Adapted:
+        residual = support.y - plain.predict(meta, Adapted({}, ()), support.x, support.weight)
+        total = jnp.maximum(support.weight.sum(), 1e-12)
+        once = Adapted({"shift": (support.weight[:, None] * residual).sum(0) / total}, ())
+        return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
+
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
+        return plain.predict(meta, Adapted({}, ()), x, weight) + adapted.fast["shift"][None]
+
+    return plain._replace(adapt=adapt, predict=predict)
+
+
+def alone() -> Learner:
+    """A Gaussian process for each task from nothing: lengths and noise maximize the likelihood of its own rows."""
+    lengths, noises = jnp.asarray([0.1, 0.3, 1.0, 3.0]), jnp.asarray([1e-3, 1e-2, 1e-1])
+    grid = jnp.stack([a.ravel() for a in jnp.meshgrid(lengths, noises, indexing="ij")], axis=1)
+
+    def kernel(a: Array, b: Array, length: Array) -> Array:
+        return 1.0 + jnp.exp(-jnp.sum(jnp.square(a[:, None] - b[None]), axis=-1) / (2 * length**2))
+
+    def adapt(
+        meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...], **options: object
+    ) -> Adapted:
+        there = (support.weight > 0).astype(support.x.dtype)
+
+        def fitted(setting: Array) -> tuple[Array, Array]:
+            both = there[:, None] * there[None]
+            matrix = both * kernel(support.x, support.x, setting[0]) + jnp.diag(there * setting[1] + (1 - there))
+            root, y = cholesky(matrix, lower=True), there[:, None] * support.y
+            alpha = there[:, None] * cho_solve((root, True), y)
+            return -jnp.sum(y * alpha) / 2 - jnp.sum(jnp.log(jnp.diag(root))), alpha
+
+        likelihoods, alphas = jax.vmap(fitted)(grid)
+        best = jnp.argmax(likelihoods)
+        once = Adapted({"x": support.x, "alpha": alphas[best], "length": grid[best, 0]}, ())
+        return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
+
+    def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
+        return kernel(jnp.asarray(x), adapted.fast["x"], adapted.fast["length"]) @ adapted.fast["alpha"]
+
+    def loss(meta: Meta, key: Key[Array, ""], episode: Episode, *, first_order: bool = False) -> Array:
+        return losses.squared_error(predict(meta, adapt(meta, key, episode.support, 0), episode.query.x), episode.query)
+
+    return Learner(lambda key: {}, loss, adapt, predict)

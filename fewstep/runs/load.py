@@ -1,0 +1,78 @@
+"""A run, or a model that comes with the package, as a `Model`."""
+
+import dataclasses
+import difflib
+from pathlib import Path
+from typing import Literal
+
+from fewstep._errors import FewstepError
+from fewstep.experiments import build, make_problem
+from fewstep.files import is_locked, read_json, write_json
+from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
+from fewstep.problems import Say
+from fewstep.runs.log import to_numbers
+from fewstep.runs.run import Run, open_run
+
+Which = Literal["last", "best"]
+Draw = Literal["sample", "expected", "threshold"]
+_CALIBRATION = "calibration.json"
+
+
+def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = None) -> Model:
+    """Loads a run with the parameters that it keeps, or with its `last` or its `best` on the validation tasks.
+
+    **Arguments:** the run's folder, or the name of a model that comes with the package; `draw` replaces the way masks
+    are drawn (`sample`, `expected`, `threshold`).
+
+    Example::
+
+        model = load("runs/x")
+        prediction = adapt(model, support).answer(query_x).mean
+    """
+    if not Path(path).exists():
+        if str(path) in pretrained():
+            model = load_pretrained(str(path))
+            return model if draw is None else dataclasses.replace(
+                model, built=build(model.experiment.replace(draw=draw)), calibration=None
+            )  # fmt: skip
+        if close := difflib.get_close_matches(str(path), pretrained()):
+            raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
+    run = open_run(Path(path))
+    # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
+    built = build(run.experiment.replace(draw=draw) if draw else run.experiment)
+    state, notes = run.state(built)
+    if state is None:
+        raise FewstepError(_without_checkpoint(run, notes))
+    usual = draw is None and which in (None, run.experiment.keep)
+    facts = read_json(run.path / _CALIBRATION) if usual else None
+    return Model(
+        built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(facts) if facts else None,
+        tuple(to_numbers(run.log())), tuple(notes),
+    )  # fmt: skip
+
+
+def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
+    """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
+    if make_problem(run.experiment).held_out is None:
+        return
+    model = load(run.path)
+    assert model.problem.held_out is not None
+    say(f"Calibrating the {'probabilities' if model.problem.classes else 'intervals'} on the validation tasks.")
+    calibration, _ = calibrate_model(model, model.problem.held_out("validation"))
+    if calibration is not None:
+        write_json(run.path / _CALIBRATION, calibration.to_dict())
+
+
+def _without_checkpoint(run: Run, notes: list[str]) -> str:
+    again = f"fewstep train {run.experiment.method} {run.experiment.tasks} ... --run {run.path}"
+    if notes:
+        return f"{run.path} holds no whole checkpoint. {' '.join(notes)} Train it anew: {again} --overwrite"
+    if is_locked(run.path):
+        return (
+            f"{run.path} has no checkpoint yet: a process is training it now, and saves the first one some seconds "
+            "after compiling. Wait for it, and run this command again."
+        )
+    return (
+        f"{run.path} has no checkpoint: its training ended before the first one was saved. Run the command that began "
+        f"it again: {again}"
+    )
