@@ -17,7 +17,7 @@ from fewstep._learner import Learner, gradient_learner
 from fewstep._rule import Rule, Stage, chain
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
-from fewstep.files import called, find_object, function_of
+from fewstep.files import called, function_of
 from fewstep.problems import Problem, Value, Values, from_signature, is_own
 
 if TYPE_CHECKING:
@@ -67,10 +67,9 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     that nothing has."""
     if text in LEARNER_METHODS:
         return Method(name=text, **LEARNER_METHODS[text])
-    parts = [locate(part, folder) for part in text.split("+")]
-    if len(parts) == 1 and is_own(text) and _is_learner(own := find_object("method", parts[0])):
-        return _own_learner(text, own)
-    factories = _factories(parts)
+    factories = _factories([locate(part, folder) for part in text.split("+")])
+    if len(factories) == 1 and _is_learner(factories[0][1]):
+        return _own_learner(text, factories[0][1])
     options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
@@ -168,7 +167,7 @@ def _is_learner(factory: object) -> bool:
     return callable(factory) and next(iter(inspect.signature(factory).parameters), "") == "network"
 
 
-def _own_learner(text: str, factory: Callable[..., Learner]) -> Method:
+def _own_learner(text: str, factory: Callable[..., object]) -> Method:
     """A learner of the user's, `factory(network, loss, **options)`; by gradient steps if it has `inner_steps`."""
     group = from_signature(_slug(text), factory)
     names = [field.name for field in dataclasses.fields(group)]

@@ -12,6 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 from fewstep._errors import FewstepError, unknown
 
 _HINT = "Write it, or give another name."
+# The groups of entry points, behind `fewstep.`, that offer each kind of name.
+_GROUPS = {
+    "method": ("rules", "learners"), "link": ("rules",), "tasks": ("tasks",), "network": ("networks",),
+    "loss": ("losses",), "outer": ("outers",),
+}  # fmt: skip
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -27,13 +32,11 @@ def function_of(kind: str, text: str, signature: str, known: Mapping[str, object
 
 
 def find_object(kind: str, text: str, known: Mapping[str, object] = MappingProxyType({}), hint: str = _HINT) -> Any:
-    """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME.
-
-    The group of the entry points is `fewstep.` and the kind in the plural: `fewstep.rules`, `fewstep.losses`.
-    """
+    """What a name names: one of the `known`, an installed package's entry point, or FILE.py:NAME."""
     if text in known:
         return known[text]
-    entries = {entry.name: entry for entry in entry_points(group=f"fewstep.{kind.removesuffix('s')}s")}
+    groups = _GROUPS.get(kind, ())
+    entries = {entry.name: entry for group in groups for entry in entry_points(group=f"fewstep.{group}")}
     return entries[text].load() if text in entries else object_of(kind, text, (*known, *entries), hint)
 
 
