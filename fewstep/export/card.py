@@ -61,7 +61,7 @@ def _use(about: dict[str, JSON], names: list[str]) -> list[str]:
         return [f"`{names[0]}` holds the arrays of each seed by path; `description.json` says what belongs to them."]
     code = "from load import Model\nmodel = Model('.')\n"
     code += (
-        "model.answers(support_rows, query_rows)   # dicts by column in; prediction, low and high out"
+        "model.answers(support_rows, query_rows)   # lists of dicts, in your columns and units; with intervals"
         if about["schema"] else "model.adapt_and_predict(support_x, support_y, x)"
     )  # fmt: skip
     return [f"Needs `jax` and `flatbuffers`, not fewstep:\n\n```python\n{code}\n```"]
