@@ -31,7 +31,10 @@ SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], 
 def begun(folder: Path, rule: str, **options: Any) -> Path:
     """A run that was begun: its first weights. To train it would take longer, and the service cares for neither."""
     options = {"tasks": "sinusoid", "hidden": (6,), "init": "he", "inner_lr": 0.02, "steps": 40} | options
-    run = create_run(folder / rule, Experiment(rule, **{k: v for k, v in options.items() if v is not None}))
+    run = create_run(
+        folder / Path(rule).name.replace(":", "-"),
+        Experiment(rule, **{k: v for k, v in options.items() if v is not None}),
+    )
     built = run.build()
     run.save(first_state(built.learner, built.optimizer, run.seeds))
     run.restore_log(0)

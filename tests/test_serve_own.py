@@ -54,3 +54,44 @@ def test_a_kind_of_ones_own_is_adapted_and_asked(tmp_path):
         with pytest.raises(ServiceError, match="none can be drawn"):
             client.task("mtnet")
         assert client._ask("GET", "/v1/runs")["runs"][0]["metric"] == "mse"
+
+
+MINE = """
+import fewstep
+from fewstep import rules, tasks
+
+
+def rule(inner_lr=0.01, *, share: float = 0.5):
+    return rules.maml(inner_lr * share)
+
+
+def learner(network, loss, *, inner_steps: int = 1):
+    return fewstep.gradient_learner(network, rules.tnet(0.01), loss, steps=inner_steps)
+
+
+def waves(shots, queries):
+    return tasks.sinusoid(shots, queries)
+
+
+def outer(learner):
+    return fewstep.first_order(learner)
+"""
+
+
+def test_rules_learners_tasks_and_outer_gradients_of_ones_own_are_served(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE)
+    runs = [
+        begun(tmp_path / "a", f"{mine}:rule", tasks=f"{mine}:waves", outer=f"{mine}:outer", shots=4),
+        begun(tmp_path / "b", f"{mine}:learner", tasks=f"{mine}:waves", shots=4, inner_lr=None),
+    ]
+    mine.unlink()  # each run has a copy
+    support, query = {"x": [[0.0], [1.0], [2.0]], "y": [[0.5], [1.0], [0.3]]}, [[0.5], [1.5]]
+    with service(runs) as (url, _), Client(url, seconds=150) as client:
+        for run in runs:
+            described = client.model(run.name)
+            assert "mine.py:" in described["rule"]
+            assert str(tmp_path) not in str(described)
+            answer = client.predict(run.name, **support, steps=2, query={"x": query})
+            expected = adapt(load(run), batch(support["x"], support["y"]), steps=2).answer(np.asarray(query)).mean
+            np.testing.assert_allclose(answer["y"], expected, rtol=1e-4, atol=1e-5)
