@@ -104,7 +104,7 @@ def _source(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     how = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
     if _is_by_row(result):
-        how = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are told"
+        how = f"Each row by `fewstep reproduce {result['name']} --only ROW`, with `--steps` where they are given"
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
         f"{how}, {where}, {versions}, commit {_commit(str(result['commit']))}: "

@@ -132,10 +132,6 @@ class Experiment:
         paths = [file_of(self.located(text)) for text in texts if is_own(text)]
         return list(dict.fromkeys(path for path in paths if path is not None))
 
-    def group(self, kind: type) -> Value:
-        """The group of a type that it has."""
-        return next(group for group in self.groups if isinstance(group, kind))
-
     def to_json(self) -> str:
         """The experiment as indented JSON."""
         return json.dumps(self.settings(), indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""What learners that read a task have in common: its examples in a row, then a query whose label is hidden."""
+"""What in-context learners have in common: its examples in a row, then a query whose label is hidden."""
 
 from collections.abc import Callable
 from typing import NamedTuple

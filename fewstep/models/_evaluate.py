@@ -78,13 +78,13 @@ def evaluate_places(
             say(f"Evaluating {turn + 1} of {len(pairs)}: {ways}-way {shots}-shot, norm {norm}.")
         tasks = {name: made.tasks(shots, queries, plan.split, plan.ways) for name, made in problems.items()}
         first = next(iter(tasks.values()))
-        judge = make_evaluate(
+        score_tasks = make_evaluate(
             model.built.learner_for(ways, norm), _on_support(first) if on == "support" else first, problem.score,
             steps=steps, n_tasks=_TASKS if plan.n_tasks is None else plan.n_tasks, seed=plan.seed,
         )  # fmt: skip
         more: dict[str, Value] = {"ways": ways, "queries": queries, "norm": norm} if ways else {}
         for name, here in tasks.items():
-            scores = _scores(model, judge, here.data, plan.n_tasks or _TASKS, len(steps))
+            scores = _scores(model, score_tasks, here.data, plan.n_tasks or _TASKS, len(steps))
             rows[name] += [_row(model, plan.split, shots, n, scores[:, :, i], more) for i, n in enumerate(steps)]
     return rows
 
@@ -113,9 +113,9 @@ def _on_support(tasks: Tasks) -> Tasks:
     return Tasks(tasks.data, sample)
 
 
-def _scores(model: Model, judge: Callable[..., np.ndarray], data: PyTree, tasks: int, steps: int) -> np.ndarray:
+def _scores(model: Model, score_tasks: Callable[..., np.ndarray], data: PyTree, tasks: int, steps: int) -> np.ndarray:
     """The scores of every seed that did not diverge on each task after each number of steps; NaN if all did."""
-    return np.asarray([judge(meta, data) for meta in model.finite.values()] or [np.full((tasks, steps), np.nan)])
+    return np.asarray([score_tasks(meta, data) for meta in model.finite.values()] or [np.full((tasks, steps), np.nan)])
 
 
 def _row(model: Model, split: str, shots: int, steps: int, values: np.ndarray, more: dict[str, Value]) -> ScoreRow:
