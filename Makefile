@@ -16,12 +16,12 @@ play: .venv/.run
 
 test: .venv/.dev
 	@echo "== lint"
-	$(BIN)/ruff check fewstep tests examples benchmarks
-	$(BIN)/ruff format --check fewstep tests examples benchmarks
+	$(BIN)/ruff check fewstep studies tests examples benchmarks
+	$(BIN)/ruff format --check fewstep studies tests examples benchmarks
 	@echo "== imports"
 	$(BIN)/lint-imports --no-logo
 	@echo "== types"
-	$(BIN)/mypy fewstep examples benchmarks
+	$(BIN)/mypy fewstep studies examples benchmarks
 	@echo "== tests"
 	$(BIN)/pytest -n 2 --dist loadgroup
 
@@ -42,10 +42,10 @@ clean:
 	@echo "== making an environment in .venv"
 	$(PYTHON) -m venv .venv
 
-.venv/.run: requirements/run.txt pyproject.toml | .venv/bin/python
+.venv/.run: requirements/run.txt pyproject.toml studies/pyproject.toml | .venv/bin/python
 	@echo "== installing what fewstep needs into .venv (about a minute, some 500 MB)"
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/run.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./studies
 	@touch $@
 
 .venv/.dev: requirements/dev.txt .venv/.run

@@ -22,9 +22,9 @@ from fewstep import Tasks, data, evaluate, learners, losses
 from fewstep._learner import Learner
 from fewstep.learners.kernel_heads import START
 from fewstep.models import Model
-from fewstep.reproduce import made_with
 from fewstep.runs import load
 from fewstep.tasks import images
+from fewstep_studies.reproduce import made_with
 
 OUT = Path(__file__).parent / "results" / "layerwise-heads.json"
 HEADS = ("prototypes", "embedding", "spectral")
@@ -84,7 +84,7 @@ def main(options: Options) -> None:
 
 def _unseen(*models: Model) -> data.ImageSet:
     """The characters that are for the test in the split of every model."""
-    sets = [data.load("omniglot", "test", size=28, named=model.experiment.split) for model in models]
+    sets = [data.load("omniglot", "test", size=28, partition=model.experiment.split) for model in models]
     shared = set.intersection(*(set(each.names) for each in sets))
     return sets[0].only(tuple(sorted(shared)))
 

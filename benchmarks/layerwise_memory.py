@@ -61,7 +61,7 @@ def main(options: Options) -> None:
     if options.method is not None:
         print(json.dumps(fit(options, options.method)))
         return
-    from fewstep.reproduce import made_with
+    from fewstep_studies.reproduce import made_with
 
     fits = {}
     for method in METHODS:

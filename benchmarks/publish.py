@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fewstep import bench
-from fewstep.reproduce import STUDIES, Result, main_table, read_record, tables_of
+from fewstep_studies import bench
+from fewstep_studies.reproduce import STUDIES, Result, main_table, read_record, tables_of
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]

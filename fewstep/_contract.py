@@ -86,6 +86,7 @@ class _Functions(NamedTuple):
     adapt: Callable[..., Adapted]
     predict: Predict
     step: TakeSteps | None
+    spread: Predict | None
 
 
 class Learner(_Functions):
@@ -100,7 +101,9 @@ class Learner(_Functions):
     - `predict(meta, adapted, x, weight=None)` is the adapted network. `weight` marks padding among the rows of x, which
       a network that normalizes by them needs to know; without it every row counts;
     - `step(meta, key, support, *, ...)`, with the options of `adapt`, gives the inner steps of a task one by one, as
-      `Steps(start, take)`. It is None for a learner that takes none.
+      `Steps(start, take)`. It is None for a learner that takes none;
+    - `spread(meta, adapted, x, weight=None)` is how sure the learner itself is: the standard deviation of each number
+      that it predicts. It is None for a learner that does not know.
 
     Functions that you give need no option that they do not use. Whatever a row of weight 0 holds, NaN or a label out of
     range, no function sees it: it is replaced by a copy of a row that counts. Nor does `adapt` see other numbers of
@@ -110,12 +113,14 @@ class Learner(_Functions):
     __slots__ = ()
 
     def __new__(
-        cls, init: Init, loss: EpisodeLoss, adapt: Adapt, predict: Predict, step: TakeSteps | None = None
-    ) -> "Learner":
+        cls, init: Init, loss: EpisodeLoss, adapt: Adapt, predict: Predict, step: TakeSteps | None = None,
+        spread: Predict | None = None,
+    ) -> "Learner":  # fmt: skip
         of_loss = _of_filled(loss, "first_order", "outer_step")
         of_support = _of_filled(_of_counts(adapt), "first_order", "minibatch", "outer_step")
         of_steps = None if step is None else _of_filled(step)
-        return super().__new__(cls, init, of_loss, of_support, _of_filled_rows(predict), of_steps)
+        of_spread = None if spread is None else _of_filled_rows(spread)
+        return super().__new__(cls, init, of_loss, of_support, _of_filled_rows(predict), of_steps, of_spread)
 
     @classmethod
     def _make(cls, iterable: Iterable) -> "Learner":  # type: ignore[override]  # `_replace` makes another by it

@@ -102,8 +102,8 @@ def chain(*links: Rule) -> Rule:
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
         meta: Meta = {}
         for number, part in enumerate(parts):
-            made = part.init(layers, jax.random.fold_in(key, number), fast)
-            meta |= own_names(f"link {part.name!r}", made, {"weights": (), **meta})
+            own = part.init(layers, jax.random.fold_in(key, number), fast)
+            meta |= own_names(f"link {part.name!r}", own, {"weights": (), **meta})
             fast = _chosen(part, part.start(layers, meta, fast))
         return meta
 

@@ -19,6 +19,12 @@ def squared_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[A
     return _mean(jnp.square(_errors(prediction, batch)), batch)
 
 
+def root_by_output(prediction: Float[Array, "rows outputs"], batch: Batch) -> Float[Array, " outputs"]:
+    """The root of the mean squared error of each output; 0 where no row counts."""
+    squares = jnp.square(_errors(prediction, batch))
+    return jnp.sqrt(jax.vmap(lambda column: weighted_mean(column, batch.weight), in_axes=1)(squares))
+
+
 def absolute_error(prediction: Float[Array, "rows ..."], batch: Batch) -> Float[Array, ""]:
     """The mean absolute error."""
     return _mean(jnp.abs(_errors(prediction, batch)), batch)

@@ -18,6 +18,7 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 3)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-install_import_hook("fewstep", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+_CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+install_import_hook(["fewstep", "fewstep_studies"], _CHECK)
 # Tracing makes many objects that live long: looking for cycles among them as often as usual is a sixth of the time.
 gc.set_threshold(200_000, 100, 1000)

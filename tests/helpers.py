@@ -153,6 +153,10 @@ def _reader(make: Callable[..., fewstep.Learner], **sizes: int) -> Case:
     return _of_curves(lambda: make(learners.nothing_but_x(1), one, **sizes))
 
 
+def _of_rows(make: Callable[..., fewstep.Learner], **sizes: int) -> Case:
+    return _of_curves(lambda: make(learners.Sizes(features=1, outputs=1, classes=False), **sizes))
+
+
 def _baseline(make: Callable[..., fewstep.Learner], outputs: int | None, last: Any) -> Case:
     return _of_classes(lambda: make(tiny(7, filters=16), tiny(outputs, filters=16), last))
 
@@ -169,10 +173,15 @@ LEARNERS: dict[str, Case] = {
     "snail": _reader(learners.snail, longest=6),
     "metanet": _reader(learners.metanet, width=8),
     "recurrent": _reader(learners.recurrent, width=8),
+    "np": _of_rows(learners.np, width=8, blocks=2, heads=2, ff=8),
+    "anp": _of_rows(learners.anp, width=8, heads=2),
     "ridge": _of_curves(lambda: learners.ridge(networks.mlp(1, 3, hidden=(4,), std=None), 3)),
     "ridge, classes": _of_classes(lambda: learners.ridge(linear(), 4, WAYS, classes=True)),
     "gaussian": _of_curves(lambda: learners.gaussian(networks.mlp(1, 1, hidden=(4,)), 1)),
     "mixed": _of_curves(lambda: learners.mixed(1)),
+    "trees": _of_curves(lambda: learners.trees(1, losses.squared_error)),
+    "shifted": _of_curves(lambda: learners.shifted(1, losses.squared_error)),
+    "pooled": _of_curves(lambda: learners.pooled(1, losses.squared_error)),
 }
 # Those, and the learner of every rule.
 CASES: dict[str, Case] = LEARNERS | {

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from fewstep._errors import FewstepError
-from fewstep.bench import Choice, _measure, _report, _roofline, _run, _workloads, table_rows
-from fewstep.bench._problem import write_images, write_problem
-from fewstep.bench._system import SYSTEMS, Process, System, SystemFailed, is_installed, start
 from fewstep.cli import main
 from fewstep.machine import compilation
+from fewstep_studies.bench import Choice, _measure, _report, _roofline, _run, _workloads, table_rows
+from fewstep_studies.bench._problem import write_images, write_problem
+from fewstep_studies.bench._system import SYSTEMS, Process, System, SystemFailed, is_installed, start
 
 PEERS = Path(__file__).resolve().parents[1] / ".venv-bench" / "bin" / "python"
 WORK = _workloads.sine(1, tasks=3).replace(hidden=(6,), shots=4, queries=4)

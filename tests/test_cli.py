@@ -91,9 +91,9 @@ def test_adapt_reads_and_writes_csv_and_npz(run, capsys, tmp_path):
 
 
 def test_json_has_null_for_what_is_not_finite(capsys):
-    from fewstep.cli._show import as_json
+    from fewstep.cli._show import print_json
 
-    as_json({"rows": [{"mean": float("inf"), "interval95": float("nan"), "n": 3}]})
+    print_json({"rows": [{"mean": float("inf"), "interval95": float("nan"), "n": 3}]})
     assert json.loads(capsys.readouterr().out) == {"rows": [{"mean": None, "interval95": None, "n": 3}]}
 
 

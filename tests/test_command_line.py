@@ -15,8 +15,8 @@ from helpers import output
 import fewstep
 from fewstep import Experiment
 from fewstep.cli import show_progress
-from fewstep.cli._main import COMMANDS
-from fewstep.cli._parse import _load, _options
+from fewstep.cli._commands import commands, load
+from fewstep.cli._parse import _options
 from fewstep.files import locked
 from fewstep.machine.meter import time_left
 from fewstep.runs import create_run
@@ -147,12 +147,12 @@ def test_options_may_stand_before_the_tasks(words, tmp_path, capsys):
     assert output(capsys, "train", *words, "--hidden", 4, "--no-report", "--run", tmp_path / "x")[0] == 0
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_option_in_the_help_is_known(name, capsys):
     code, shown, _ = output(capsys, name, "--help")
     found = re.findall(r"^[│ ] {0,3}(--[a-z][a-z-]*)(?:, (--no-[a-z-]+))?", shown, re.MULTILINE)
     assert code == 0
-    assert {flag for pair in found for flag in pair if flag} == set(_options(_load(COMMANDS[name], ["--help"])))
+    assert {flag for pair in found for flag in pair if flag} == set(_options(load(commands()[name], ["--help"])))
     assert "None" not in shown
 
 

@@ -22,9 +22,16 @@ PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
 REPTILE = ("maml", "maml adam")  # the rest has meta-parameters that no adapted weight stands for
 
 
+VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled")
+
+
 def together(names: Any) -> list[Any]:
-    """The names for one worker each, because all checks of a learner share its compiled programs."""
-    return [pytest.param(name, marks=pytest.mark.xdist_group(f"contract of {name}")) for name in names]
+    """The names for one worker each, because all checks of a learner share its compiled programs. Variants of another
+    that is here too are slow."""
+    group = lambda name: pytest.mark.xdist_group(f"contract of {name}")
+    return [
+        pytest.param(name, marks=[group(name), *([pytest.mark.slow] if name in VARIANTS else [])]) for name in names
+    ]
 
 
 every_learner = pytest.mark.parametrize("name", together(CASES))
@@ -120,7 +127,8 @@ def test_shapes_and_finite_slopes(name):
 def test_other_values_do_not_compile_again(name):
     it = subject(name)
     first, other = it.alone(0), it.alone(1)
-    assert not np.array_equal(first.predictions, other.predictions)
+    if name != "pooled":  # the one that says the same of every task
+        assert not np.array_equal(first.predictions, other.predictions)
     assert it.traces.count("alone") == 1
 
 
@@ -222,7 +230,8 @@ def factories(package: Any, made: type) -> set[str]:
 
 def test_every_rule_and_learner_can_be_named_and_is_checked_here():
     assert factories(rules, fewstep.Rule) == set(rules.RULES)
-    # What the Gaussian processes are made of takes a kernel, a fixed feature has nothing to train: neither is a method.
-    assert factories(learners, Learner) - {"conditioned", "nearest_mean"} == set(learners.LEARNERS)
+    # What the Gaussian processes are made of takes a kernel, a fixed feature has nothing to train, and a portfolio is
+    # made of other learners: none is a method.
+    assert factories(learners, Learner) - {"conditioned", "nearest_mean", "portfolio"} == set(learners.LEARNERS)
     assert {name.partition(",")[0] for name in LEARNERS} == set(learners.LEARNERS)
     assert set(rules.RULES) <= set(CASES)

@@ -54,13 +54,16 @@ def folder_of(path, classes=12, each=4, **options):
 
 
 class Home(http.server.BaseHTTPRequestHandler):
-    """A server that can be told to break off, to send other bytes, to redirect."""
+    """A server that can break off, send other bytes, redirect, and know of ranges or not."""
 
     ways: ClassVar[list[str]] = []
-    asked: ClassVar[list[str]] = []
+    requests: ClassVar[list[str]] = []
+    ranges: ClassVar[list[str | None]] = []
+    lengths: ClassVar[list[int]] = []  # what was sent
 
     def do_GET(self):
-        Home.asked.append(self.path)
+        Home.requests.append(self.path)
+        Home.ranges.append(self.headers["Range"])
         way = Home.ways.pop(0) if Home.ways else ""
         if way.startswith("to "):
             self.send_response(302)
@@ -71,10 +74,16 @@ class Home(http.server.BaseHTTPRequestHandler):
             self.send_error(int(way))
             return
         content = CONTENT[:-1] + b"!" if way == "wrong" else CONTENT
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
+        first = int(self.headers["Range"][6:-1]) if self.headers["Range"] and way != "no ranges" else 0
+        sent = content[first : first + 200_000] if way == "break" else content[first:]
+        Home.lengths.append(len(sent))
+        self.send_response(206 if first else 200)
+        if first:
+            place = {"shifted": f"bytes {first + 1}-", "nowhere": "bytes ?"}.get(way, f"bytes {first}-")
+            self.send_header("Content-Range", f"{place}{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - first))
         self.end_headers()
-        self.wfile.write(content[:200_000] if way == "break" else content)
+        self.wfile.write(sent)
 
     def log_message(self, *args):
         pass
@@ -82,7 +91,8 @@ class Home(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def home(monkeypatch):
-    Home.ways, Home.asked = [], []
+    for notes in (Home.ways, Home.requests, Home.ranges, Home.lengths):
+        notes.clear()
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)  # what it waits before the next try
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -101,10 +111,10 @@ def files(folder):
 def test_a_whole_download_is_checked_and_not_done_twice(home, tmp_path, capfd):
     assert fetch(home, tmp_path / "deep" / "file").read_bytes() == CONTENT
     fetch(home, tmp_path / "deep" / "file")
-    assert len(Home.asked) == 1
+    assert len(Home.requests) == 1
     (tmp_path / "deep" / "file").write_bytes(CONTENT[:-5])  # damaged on the disk
     assert fetch(home, tmp_path / "deep" / "file").read_bytes() == CONTENT
-    assert len(Home.asked) == 2
+    assert len(Home.requests) == 2
     assert "file: " not in capfd.readouterr().err.replace("downloading file: ", "")  # progress is ours
 
 
@@ -119,22 +129,55 @@ def test_progress_is_passed_on(home, tmp_path, monkeypatch):
 
 
 def test_a_download_that_breaks_off_is_tried_again(home, tmp_path):
-    Home.ways = ["break", "503"]
+    Home.ways[:] = ["break", "503"]
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert len(Home.asked) == 3
+    assert len(Home.requests) == 3
     assert files(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize(("ways", "reason"), [(["404"], "the server answered 404"), (["break"], "200000 bytes read")])
-def test_a_download_that_fails_every_time_leaves_nothing(home, tmp_path, ways, reason):
-    Home.ways = ways * 3
-    with pytest.raises(FewstepError, match=f"Cannot download {home}/file: .*{reason}.*Try again later"):
+def test_a_download_that_fails_every_time_leaves_nothing(home, tmp_path):
+    Home.ways[:] = ["404"] * 3
+    with pytest.raises(
+        FewstepError, match=f"Cannot download {home}/file: the server answered 404. Try again later, or"
+    ):
         fetch(home, tmp_path / "file")
     assert files(tmp_path) == []
 
 
+def test_a_download_resumes_where_it_broke_off(home, tmp_path):
+    """In the next try, and in another process: all bytes but a few travel once."""
+    Home.ways[:] = ["break", "503", "503"]
+    with pytest.raises(FewstepError, match=r"answered 503. Try again later for the rest after 0\.2 MB, or"):
+        fetch(home, tmp_path / "file")
+    assert files(tmp_path) == ["file.part"]
+    held = (tmp_path / "file.part").stat().st_size
+    Home.ways[:] = ["break"]
+    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
+    assert files(tmp_path) == ["file"]
+    assert Home.ranges[:4] == [None, *[f"bytes={held - 1}-"] * 3]
+    assert sum(Home.lengths) <= len(CONTENT) + 2 * (_download._BLOCK + 1)
+
+
+@pytest.mark.parametrize("way", ["no ranges", "shifted", "nowhere", "416"])
+def test_a_server_that_sends_another_rest_is_asked_for_the_whole(home, tmp_path, way):
+    (tmp_path / "file.part").write_bytes(CONTENT[:300_000])
+    Home.ways[:] = [way]
+    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
+    assert Home.lengths[-1] == len(CONTENT)
+    assert files(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("part", [CONTENT, b"x" * 1000, b""])
+def test_what_had_arrived_may_be_all_of_it_or_wrong(home, tmp_path, part):
+    """Wrong bytes are found by the checksum; the next try takes the whole."""
+    (tmp_path / "file.part").write_bytes(part)
+    assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
+    assert sum(Home.lengths) <= (1 if part == CONTENT else 2 * len(CONTENT))
+    assert files(tmp_path) == ["file"]
+
+
 def test_other_bytes_are_not_taken(home, tmp_path):
-    Home.ways = ["wrong"] * 3
+    Home.ways[:] = ["wrong"] * 3
     with pytest.raises(FewstepError, match=f"other bytes.*expected sha256:{SHA256} but got"):
         fetch(home, tmp_path / "file")
     assert files(tmp_path) == []
@@ -142,10 +185,10 @@ def test_other_bytes_are_not_taken(home, tmp_path):
 
 
 def test_redirects_are_followed_to_the_web_only(home, tmp_path):
-    Home.ways = ["to /elsewhere"]
+    Home.ways[:] = ["to /elsewhere"]
     assert fetch(home, tmp_path / "file").read_bytes() == CONTENT
-    assert Home.asked[-1] == "/elsewhere"
-    Home.ways = ["to file:///etc/passwd"] * 4
+    assert Home.requests[-1] == "/elsewhere"
+    Home.ways[:] = ["to file:///etc/passwd"] * 4
     with pytest.raises(FewstepError, match="Cannot download"):
         fetch(home, tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -231,7 +274,7 @@ def test_the_real_omniglot():
     assert [len(some) for some in drawn.values()] == [1100, 100, 423]
     assert omniglot_splits(tuple(sorted(whole)), "maml") == drawn
     with pytest.raises(FewstepError, match="Known: maml, vinyals"):
-        data.load("omniglot", size=7, named="mine")
+        data.load("omniglot", size=7, partition="mine")
 
 
 def omniglot_zips(folder, characters=1623):

@@ -23,7 +23,7 @@ from serving import ask, begun, service
 import fewstep
 import fewstep.serve
 from fewstep import Experiment, estimators, rules
-from fewstep.cli._main import COMMANDS
+from fewstep.cli import _commands
 from fewstep.cli._parse import parse
 from fewstep.experiments import build
 from fewstep.models import pretrained
@@ -153,7 +153,7 @@ def commands(page: str) -> list[list[str]]:
 
 def read(args: list[str]) -> Any:
     """The command that the real parser makes of arguments, not run; of `launch`, what it would launch is read too."""
-    command: Any = parse(COMMANDS, args)
+    command: Any = parse(_commands.commands(), args)
     return read(list(command.command)) if args[0] == "launch" else command
 
 

@@ -197,7 +197,7 @@ def test_thousands_of_steps_on_two_devices_do_not_stall(photos, tmp_path):
 @needs_omniglot
 def test_the_model_of_the_package_tells_unseen_characters_apart():
     data.look_in(DATA)
-    characters = data.load("omniglot", "test", size=28, named="maml")
+    characters = data.load("omniglot", "test", size=28, partition="maml")
     data.look_in(None)
     ink = [1 - characters.of(name) / 255 for name in characters.names[::80][:5]]
     support = batch(np.concatenate([images[:1] for images in ink]), np.arange(5))

@@ -330,7 +330,7 @@ def test_one_process_for_each_device_of_a_machine():
 def test_a_number_of_devices_that_is_none_is_said(monkeypatch):
     monkeypatch.setenv("FEWSTEP_DEVICES", "two")
     with pytest.raises(FewstepError, match="FEWSTEP_DEVICES is 'two'"):
-        distributed.agreed_layout(Layout(1, None), asked=False)
+        distributed.agreed_layout(Layout(1, None), explicit=False)
 
 
 def test_environments_that_tell_too_little():

@@ -16,10 +16,10 @@ from sklearn.model_selection import KFold
 from fewstep import data
 from fewstep.cli import main
 from fewstep.layerwise.tables import to_labels
-from fewstep.reproduce import STUDIES, Result, read_record, tables_of
-from fewstep.reproduce.layerwise import _grid, _methods, _sets, _sgd
-from fewstep.reproduce.layerwise._rows import ALL, FoldScore, summary
 from fewstep.tables import Frame
+from fewstep_studies.reproduce import STUDIES, Result, read_record, tables_of
+from fewstep_studies.reproduce.layerwise import _grid, _methods, _sets, _sgd
+from fewstep_studies.reproduce.layerwise._rows import ALL, FoldScore, summary
 
 POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
 

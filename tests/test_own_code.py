@@ -2,7 +2,6 @@
 networks and whole kinds; the run's copy of it serves when the file is gone."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -79,12 +78,17 @@ USES = {
     "outer": (["maml", "sinusoid", "--outer", "MINE:outer"], {}),
     "loss": (["maml", "sinusoid", "--loss", "MINE:loss"], {}),
     "network": (["maml", "sinusoid", "--network", "MINE:network"], {}),
-}
+    "all": (
+        ["mtnet+MINE:link", "MINE:tasks", "--outer", "MINE:outer", "--loss", "MINE:loss", "--network", "MINE:network",
+         "--begin", 0.03, "--steepest", 3.0],
+        {"begin": 0.03, "steepest": 3.0},
+    ),
+}  # fmt: skip
 
 
 def words(use, file, *more):
     given = [str(word).replace("MINE", str(file)) for word in USES[use][0]]
-    sizes = TINY[2:] if use == "network" else TINY
+    sizes = TINY[2:] if use in ("network", "all") else TINY
     return ["train", *given, *sizes, *more]
 
 
@@ -98,7 +102,11 @@ def mine(tmp_path):
     return folder / "mine.py"
 
 
-@pytest.mark.parametrize("use", USES)
+# One run takes every name but the learner's from the file; the rule's file is changed, not gone.
+ALONE = ("link", "tasks", "outer", "loss", "network")
+
+
+@pytest.mark.parametrize("use", [pytest.param(use, marks=pytest.mark.slow if use in ALONE else ()) for use in USES])
 def test_it_trains_and_the_runs_copy_serves_when_the_file_is_gone(use, mine, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(mine.parent)
     code, printed, said = output(capsys, *words(use, "mine.py", "--steps", 2, "--run", tmp_path / "run", "--json"))
@@ -124,6 +132,16 @@ def test_it_trains_and_the_runs_copy_serves_when_the_file_is_gone(use, mine, tmp
     code, _, said = output(capsys, "export", "../run", "--out", "made", "--format", "npz", "--no-score")
     assert code == 0, said
     assert str(tmp_path) not in (tmp_path / "elsewhere" / "made" / "description.json").read_text()
+
+
+def test_a_rule_with_its_own_step_refuses_options_of_the_usual_one(mine, tmp_path, capsys):
+    mine.write_text(MINE + "\n\ndef fixed(*, size: float = 0.1):\n    return rules.maml(size)\n")
+    train = ["train", f"{mine}:fixed", "sinusoid", *TINY, "--steps", "1", "--run", tmp_path / "run", "--no-report"]
+    for option in (("--inner-lr", 0.5), ("--inner-optimizer", "adam"), ("--inner-clip", 1.0)):
+        code, _, said = output(capsys, *train, *option)
+        assert code == 2
+        assert option[0] in said
+    assert output(capsys, *train, "--size", 0.2)[0] == 0
 
 
 def test_tasks_of_ones_own_can_be_evaluated_elsewhere(mine, tmp_path, capsys):
@@ -200,14 +218,13 @@ def test_what_does_not_fit_is_one_clear_line(train, words, mine, tmp_path, capsy
 
 def test_a_training_of_ones_own_code_that_is_killed_goes_on_to_the_same_bits(mine, tmp_path):
     """A real process, killed; the same command again, against one that was never disturbed."""
-    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     steps = 3000
 
     def command(name, *more):
         given = words("link", "mine.py", "--steps", steps, "--no-report", "--run", tmp_path / name, *more)
         return [sys.executable, "-m", "fewstep", *map(str, given)]
 
-    how = {"env": plain, "cwd": mine.parent, "text": True}
+    how = {"cwd": mine.parent, "text": True}
     subprocess.run(command("whole"), capture_output=True, timeout=120, check=True, **how)
     process = subprocess.Popen(command("killed", "--save-every", 0.05), stderr=subprocess.PIPE, **how)
     deadline = time.monotonic() + 120

@@ -46,6 +46,11 @@ def reader(name):
     return lambda: getattr(learners, name)(nothing_but_x(WIDTH), sizes, losses.cross_entropy)
 
 
+def process(name, **sizes):
+    some = {"np": {"width": 8, "blocks": 2, "heads": 2, "ff": 8}, "anp": {"width": 8, "heads": 2}}[name]
+    return lambda: getattr(learners, name)(Sizes(WIDTH, **sizes), **some)
+
+
 OF_NUMBERS = {
     **{name: by_gradients(RULES[name](0.1)) for name in ("maml", "mtnet", "mtnet_full", "maml adam")},
     "absolute error": by_gradients(rules.maml(0.1), loss=losses.absolute_error),
@@ -54,6 +59,7 @@ OF_NUMBERS = {
     "ridge": lambda: learners.ridge(features(), 4),
     "gaussian": lambda: learners.gaussian(perceptron(), WIDTH),
     "mixed": lambda: learners.mixed(WIDTH),
+    **{name: process(name, outputs=1, classes=False) for name in learners.NEURAL_PROCESSES},
     "shifted": lambda: shifted(perceptron()),
     "alone": alone,
 }
@@ -68,6 +74,7 @@ OF_CLASSES = {
     "neighbor": lambda: learners.neighbor(classifier(7), classifier(4), WAYS),
     "finetune": lambda: learners.finetune(deep(7), deep(WAYS), rules.maml(0.5)),
     **{name: reader(name) for name in learners.READERS},
+    **{f"{name} classes": process(name, outputs=WAYS, classes=True) for name in learners.NEURAL_PROCESSES},
 }
 OF_IMAGES = {
     norm: by_gradients(
@@ -76,7 +83,7 @@ OF_IMAGES = {
     for norm in NORMS
 }
 LEARNERS = {**OF_NUMBERS, **OF_CLASSES, **OF_IMAGES}
-QUICK = ("logarithm", "shifted", "support")  # `test_contract` has the others
+QUICK = ("logarithm", "shifted", "support", "np", "anp classes")  # `test_contract` has the others
 
 
 def deep(outputs):

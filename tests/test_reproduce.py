@@ -18,13 +18,13 @@ import pytest
 from fewstep import Experiment
 from fewstep.cli import main
 from fewstep.files import locked
-from fewstep.reproduce import STUDIES, Cell, Results, TrainingOptions, main_table, sinusoid, write_figure
-from fewstep.reproduce._folder import command
-from fewstep.reproduce._measurement import Measurement, Score, Training, error_row
-from fewstep.reproduce._rows import compare
-from fewstep.reproduce._speed import measure
-from fewstep.reproduce._training import curve_experiment, run
 from fewstep.runs.train import silent
+from fewstep_studies.reproduce import STUDIES, Cell, Results, TrainingOptions, main_table, sinusoid, write_figure
+from fewstep_studies.reproduce._folder import command
+from fewstep_studies.reproduce._measurement import Measurement, Score, Training, error_row
+from fewstep_studies.reproduce._rows import compare
+from fewstep_studies.reproduce._speed import measure
+from fewstep_studies.reproduce._training import curve_experiment, run
 
 TINY = ["--quick", "--steps", "12", "--n-tasks", "4"]
 # Two are quick runs, the third is not, and has two seeds.

@@ -12,10 +12,10 @@ from helpers import bars, output
 from PIL import Image
 
 from fewstep import FewstepError, data
-from fewstep.reproduce import STUDIES, Result, Results, Watch, main_table, read_record, reproduce, write_figure
-from fewstep.reproduce._folder import command, gather, row_command
-from fewstep.reproduce._measurement import Measurement
 from fewstep.runs import Progress, Run
+from fewstep_studies.reproduce import STUDIES, Result, Results, Watch, main_table, read_record, reproduce, write_figure
+from fewstep_studies.reproduce._folder import command, gather, row_command
+from fewstep_studies.reproduce._measurement import Measurement
 
 pytestmark = pytest.mark.xdist_group("reproduced images")
 
@@ -88,7 +88,7 @@ def test_a_row_that_was_stopped_is_told_with_its_curve(mini, tmp_path):
     assert row["cell"] == "prototypes-1shot"
     assert row["command"].endswith("--only prototypes-1shot --resume")
     assert row["command"] in html.unescape((out / "report.html").read_text())
-    data._places._asked.clear()
+    data._places._folders.clear()
 
 
 def _trained_as(cells, method):
@@ -139,7 +139,7 @@ def test_a_list_that_names_a_missing_image_is_said(mini, tmp_path, capsys):
     code, _, err = output(capsys, *command, tmp_path, "--overwrite")
     assert code == 2
     assert "needs columns filename and label" in err
-    data._places._asked.clear()
+    data._places._folders.clear()
 
 
 @pytest.mark.parametrize(

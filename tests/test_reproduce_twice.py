@@ -8,8 +8,8 @@ from helpers import DATA, needs_omniglot, output
 from PIL import Image
 
 from fewstep.cli import main
-from fewstep.reproduce import STUDIES
-from fewstep.reproduce._folder import held, identity_of
+from fewstep_studies.reproduce import STUDIES
+from fewstep_studies.reproduce._folder import held, identity_of
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside the project")
 TINY = ["--quick", "--steps", "1", "--n-tasks", "2"]
@@ -26,6 +26,7 @@ COMMANDS = {
     "miniimagenet": [*TINY, "--only", "prototypes-1shot", "--images", "images"],
     "layerwise": ["--quick", "--folds", "2", "--only", "random-svm", "--data-dir", "."],
     "universality": ["--quick", "--bins", "2", "--target", "ridge"],
+    "neural-processes": ["--quick", "--steps", "2", "--n-tasks", "32", "--only", "np"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
 }
 QUICK = ("layerwise",)  # the rest take long; test_reproduce has sinusoid twice

@@ -364,7 +364,7 @@ def test_light_tasks_start_jax_with_one_thread(tmp_path):
     script = """
 import contextlib, glob, os
 from fewstep.machine import layout
-layout.prepare(layout.Layout(1, None), wanted=False)
+layout.prepare(layout.Layout(1, None), explicit=False)
 layout.jax.devices()
 names = []
 for path in glob.glob("/proc/self/task/*/comm"):

@@ -43,7 +43,7 @@ def copy(finished, tmp_path):
     return open_run(tmp_path / "copy")
 
 
-def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
+def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path, capsys):
     path = tmp_path / "run"
     trainer = fewstep("train", "maml", "sinusoid", *SIZES, "--steps", 10**7, "--run", path, "--save-every", "0.2")
     try:
@@ -52,10 +52,8 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path):
             time.sleep(0.05)
         config = (path / "config.json").read_text()
         for others in (["--steps", 10**7, "--seed", 5, "--overwrite"], ["--steps", 99]):
-            other = fewstep("train", "maml", "sinusoid", *SIZES, *others, "--run", path)
-            said = other.communicate(timeout=120)[1]
-            assert other.returncode == 2
-            assert f"Another process is training {path}" in said
+            assert main(["train", "maml", "sinusoid", *map(str, (*SIZES, *others, "--run", path))]) == 2
+            assert f"Another process is training {path}" in capsys.readouterr().err
             assert (path / "config.json").read_text() == config
     finally:
         trainer.send_signal(signal.SIGINT)
@@ -108,8 +106,7 @@ OLD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["eval", "train"])
-@pytest.mark.parametrize("has_checkpoints", [True, False])
+@pytest.mark.parametrize(("command", "has_checkpoints"), [("eval", True), ("train", False)])
 def test_a_run_of_an_older_version_is_refused_with_the_command_that_makes_it_anew(
     copy, command, has_checkpoints, capsys
 ):
@@ -196,7 +193,7 @@ KINDS = {
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has nothing to spread tasks over")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["asked", pytest.param("table", marks=pytest.mark.slow), "images"])
 def test_a_new_process_uses_its_devices(kind, tmp_path):
     """The number of devices in use, for each kind of tasks, chosen and asked for."""
     from PIL import Image

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas
 import pytest
 from helpers import DATA, needs_omniglot
 from PIL import Image, ImageDraw
@@ -220,6 +221,7 @@ def test_a_cell_without_a_value_may_be_nan_where_the_model_fills_it_in(tmp_path,
         if missing == "mean":
             told = [client.adapt("maml", columns=known | {"age": [1.0, none]})["loss_after"] for none in (None, np.nan)]
             assert told[0] == told[1] == client.adapt("maml", columns=known)["loss_after"]
+            assert told[0] == client.adapt("maml", columns=pandas.DataFrame(known))["loss_after"]
             known = known | {"height": [70.0, np.nan]}  # but a target is needed
         with pytest.raises(ServiceError, match="has nothing in the column") as error:
             client.adapt("maml", columns=known)

@@ -15,10 +15,10 @@ from fewstep.experiments import build
 from fewstep.models import evaluate_model, evaluate_places
 from fewstep.networks import mlp
 from fewstep.problems import Plan
-from fewstep.reproduce import STUDIES, Results
-from fewstep.reproduce._folder import row_command
-from fewstep.reproduce._measurement import Measurement, Score
 from fewstep.runs import create_run, load, train_run
+from fewstep_studies.reproduce import STUDIES, Results
+from fewstep_studies.reproduce._folder import row_command
+from fewstep_studies.reproduce._measurement import Measurement, Score
 
 FULL = ("more-steps", "depth", "random-start", "out-of-range")
 BOX = np.full((12, 12, 1), 255, np.uint8)

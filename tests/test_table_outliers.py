@@ -88,7 +88,7 @@ class TestFinding:
     @needs_curves
     def test_real_tables_have_none(self, monkeypatch):
         from fewstep import data
-        from fewstep.reproduce.curves._sets import entries
+        from fewstep_studies.reproduce.curves._sets import entries
 
         monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
         data.look_in(None)  # another test may have named a folder

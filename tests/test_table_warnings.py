@@ -47,10 +47,13 @@ class TestWidening:
 
     def test_inside_nothing_changes(self, model, schema):
         x = schema.x(read(KNOWN))
-        answer = adapt(model, (x, schema.y(read(KNOWN)))).answer(x)
-        half = model.calibration.half(answer.spread, 4, 0.9)[:, 0] * schema.target.scale
+        learned = adapt(model, (x, schema.y(read(KNOWN))))
+        answer = learned.answer(x)
+        left = np.sqrt(np.square(answer.mean - schema.y(read(KNOWN))).mean(0))
+        np.testing.assert_allclose(learned.residual, left, rtol=1e-4)
+        half = model.calibration.half(answer.spread, left, 4, 0.9)[:, 0] * schema.target.scale
         prediction, told, warned = self.told(model, ages=KNOWN["age"])
-        np.testing.assert_allclose(told, half)
+        np.testing.assert_allclose(told, half, rtol=1e-4)
         np.testing.assert_allclose(prediction, schema.target.decode(answer.mean[:, 0]))
         assert warned == []
 
@@ -73,7 +76,7 @@ class TestWidening:
         wrong, wide, (warned,) = self.told(model, KNOWN | {"height_cm": [85.0, 115.0, 138.0, 9999.0]})
         assert abs(wrong[0] - honest[0]) > 10 * half[0]
         assert abs(wrong[0] - honest[0]) < wide[0]
-        assert wide[0] - half[0] == pytest.approx(9999 - 195.1, rel=1e-3)
+        assert 0.999 <= (wide[0] - half[0]) / (9999 - 195.1) < 2  # more than its distance: it fits badly, too
         assert "Row 4 of the table holds 9999 in the column 'height_cm', outside the training tasks' 67.3" in warned
         assert "correct it, or leave the row out" in warned
 
@@ -166,10 +169,3 @@ class TestMessages:
         said = rf"y holds {value} at row 3, which is not a class; 1 of 48 rows have none"
         with pytest.raises(FewstepError, match=said):
             FewShotClassifier("ridge", **SMALL).fit(MADE["age"][:, None], y, MADE["who"])
-
-    def test_one_target_at_a_time(self, tmp_path, capsys):
-        pandas.DataFrame(MADE).assign(mass=1).to_csv(tmp_path / "t.csv", index=False)
-        words = ("train", "ridge", f"table:{tmp_path / 't.csv'}", "--task", "who", "--x", "age", "--y", "size", "mass")
-        code, _, said = output(capsys, *words)
-        assert code == 2
-        assert "--y names 2 columns (size, mass), and one target is predicted at a time" in said.replace("\n", " ")

@@ -106,7 +106,6 @@ class TestReading:
             ("a,b\n", "has no rows"),
             ("", "must name every column"),
             (",\n1,2\n", "must name every column"),
-            ("a;b\n1;2\n", "has no comma but semicolons"),
         ],
     )
     def test_damaged_files(self, text, said, tmp_path):
@@ -328,7 +327,7 @@ class TestJudging:
         assert found.mean == pytest.approx(2 * 5**0.5)
         deviation = 16 * (4 / 3) ** 0.5  # of four tasks, of which Student's t has three degrees of freedom
         assert found.interval95 == pytest.approx(3.18245 * deviation / 2 / (2 * found.mean), rel=1e-5)
-        assert np.isnan(score_answers(mean[:1], Answers(*(part[:1] for part in answers)))[0].interval95)
+        assert np.isnan(score_answers(mean[:1], answers.of_tasks(np.arange(1)))[0].interval95)
 
     def test_all_learners_get_the_same_rows(self):
         first, second = learners.mixed(3), learners.gaussian(networks.mlp(3, 1, hidden=(2,)), 3)
@@ -346,10 +345,10 @@ class TestJudging:
         answers = Answers(np.zeros_like(spread), spread, spread[None], y, np.ones((30, 2, 20)))
         made = calibrate({5: answers})
         for level in (0.5, 0.8, 0.9, 0.95):
-            assert coverage(made, answers, 5, level) == pytest.approx(level, abs=0.01)
+            assert level - 0.01 < coverage(made, answers, 5, level) < level + 0.03  # a new task may be harder
         assert Calibration.from_dict(json.loads(json.dumps(made.to_dict()))) == made
         with pytest.raises(FewstepError, match=r"calibrated at 0\.5, 0\.8, 0\.9, 0\.95"):
-            made.half(spread, 5, 0.7)
+            made.half(spread, 0.0, 5, 0.7)
 
     @pytest.mark.parametrize(
         "names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
@@ -526,15 +525,21 @@ class TestCommands:
         assert said in told.replace("\n", " ")
         assert not (tmp_path / "no").exists()
 
-    def test_a_small_test_task_is_said_before_the_training(self, run, tmp_path, capsys):
-        made, small = columns(), json.loads((run / "run" / "config.json").read_text())["experiment"]["classes"]["test"]
-        first = np.flatnonzero(made["who"] == small[0])
-        kept = np.setdiff1d(np.arange(len(made["who"])), first[3:])
+    def test_small_tasks_are_left_out_and_counted(self, run, tmp_path, capsys):
+        made = columns()
+        small = np.flatnonzero(np.isin(made["who"], ["t1", "t6"]))
+        kept = np.setdiff1d(np.arange(len(made["who"])), [row for row in small if row % 12 > 2])
         path = csv_of(tmp_path / "t.csv", {name: column[kept] for name, column in made.items()})
-        code, _, told = output(capsys, "train", "maml", f"table:{path}", *OPTIONS, "--run", tmp_path / "no")
-        assert code == 2
-        assert "1 of the 2 test tasks have fewer than 5 rows" in told.replace("\n", " ")
-        assert not (tmp_path / "no").exists()
+        code, _, told = output(capsys, "train", "maml", f"table:{path}", *OPTIONS, "--run", tmp_path / "run")
+        assert code == 0
+        assert "2 of 8 tasks have fewer than 5 rows and are left out: t1 (4), t6 (3)." in told.replace("\n", " ")
+        split = json.loads((tmp_path / "run" / "config.json").read_text())["experiment"]["classes"]
+        assert {name for tasks in split.values() for name in tasks} == {f"t{n}" for n in (0, 2, 3, 4, 5, 7)}
+        sizes = {name: 12 + int(name[1:]) % 3 for name in split["test"]}
+        code, _, told = output(capsys, "eval", tmp_path / "run", "--no-baselines", "--shots", max(sizes.values()) - 1)
+        assert code == 0
+        assert "have fewer than" in told.replace("\n", " ") or len(set(sizes.values())) == 1
+        assert output(capsys, "eval", tmp_path / "run", "--no-baselines", "--shots", 30)[0] == 2
 
     def test_an_exported_one_answers_as_adapt_does(self, run, tmp_path, capsys):
         (run / "new.csv").write_text("size,sex,age\n101,girl,1\n108,girl,3\n115,girl,5\n")
@@ -607,8 +612,8 @@ def test_the_comparison_on_real_tables(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
 def test_the_real_tables_are_read(monkeypatch):
-    from fewstep.reproduce.curves._measure import prepared
-    from fewstep.reproduce.curves._sets import entries
+    from fewstep_studies.reproduce.curves._measure import prepared
+    from fewstep_studies.reproduce.curves._sets import entries
 
     monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
     sizes = {}

@@ -17,11 +17,11 @@ import pytest
 
 from fewstep import Batch, FewstepError, gradient_learner
 from fewstep._network import Network
-from fewstep.reproduce.universality import UniversalityOptions, _figures
 from fewstep.rules import maml
 from fewstep.universality import Construction, Plan, checks, construct, nearest_neighbor, ridge, target_of
 from fewstep.universality._network import run_layers
 from fewstep.universality.losses import which_carry
+from fewstep_studies.reproduce.universality import UniversalityOptions, _figures
 from tests.helpers import assert_close, output
 
 SMALL = Plan(bins=3, query_bins=4)
@@ -88,7 +88,7 @@ class TestTheLayers:
         built = construct(_any, plan)
         off, met = checks.products(built), checks.kernel(built)
         assert max(off) < 1e-12
-        assert abs(met.met - (1 + 2 * plan.epsilon)) < 1e-12
+        assert abs(met.own - (1 + 2 * plan.epsilon)) < 1e-12
         assert met.elsewhere < 1e-12
         assert met.table.shape == (plan.n_layers, plan.J, plan.L)
 

@@ -16,7 +16,7 @@ from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
 from fewstep.files import JSON, writing
 from fewstep.models import LEVEL, LEVELS, Model, adapt
-from fewstep.problems import Cell, Given
+from fewstep.problems import Cell, Given, Problem
 from fewstep.runs import load
 
 
@@ -55,6 +55,9 @@ class Adapt:
     level: Annotated[float | None, NO_HINT] = None
     """Share of the true values that the intervals of a table's predictions are to hold: 0.5, 0.8, 0.9 or 0.95
     (default: 0.9)."""
+    unknown_categories: Annotated[Literal["refuse", "allow"] | None, NO_HINT] = None
+    """What to do about a category in a table that training never saw: refuse it, or take it as none of the known, with
+    a warning (default: as the run's --unknown-categories says)."""
     seed: int = 0
     """Seed of the masks."""
     json: bool = False
@@ -71,7 +74,7 @@ class Adapt:
             _write(self.out, columns, arrays, model.problem.digits)
             _show.say(f"Wrote {len(next(iter(columns.values())))} predictions to {self.out}.")
         if self.json:
-            _show.as_json({"run": str(self.run), **arrays, "warnings": warnings})
+            _show.print_json({"run": str(self.run), **arrays, "warnings": warnings})
         elif self.out is None:
             sys.stdout.write(_csv(columns, model.problem.digits))
         return 0
@@ -88,7 +91,7 @@ class Adapt:
     def _answer(self, model: Model) -> tuple[dict[str, Sequence[Cell]], dict[str, JSON], list[str]]:
         """The user's columns and those of the answer; the same as arrays; and what to be warned of."""
         self._check_options(model)
-        problem, kind = model.problem, model.kind
+        problem, kind = self._problem(model), model.kind
         support, query = kind.read(problem, self.support, "support"), kind.read(problem, self.query, "query")
         warnings = [*support.notes, *query.notes]
         for warning in warnings:
@@ -103,12 +106,21 @@ class Adapt:
                 column = answers.setdefault(name, [None] * len(query.x))
                 for place, value in zip(rows, values, strict=True):
                     column[place] = value
-        if problem.held_out is not None and not problem.classes and "low" not in answers:
+        intervals = any(name == "low" or name.startswith("low of ") for name in answers)
+        if problem.held_out is not None and not problem.classes and not intervals:
             _show.say(_without_intervals(model, self.inner_steps))
         if twice := [name for name in (*answers, *["warnings"] * self.json) if name in query.rows]:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
         columns = query.rows | answers
         return columns, query.rows | written.arrays if written.arrays else columns, warnings
+
+    def _problem(self, model: Model) -> Problem:
+        """The model's problem, as strict about categories as was asked for."""
+        if self.unknown_categories is None:
+            return model.problem
+        if model.kind.strictness is None:
+            raise FewstepError("--unknown-categories does not apply: only tables have categories. Leave it out.")
+        return model.kind.strictness(model.problem, self.unknown_categories)
 
     def _check_options(self, model: Model) -> None:
         problem = model.problem

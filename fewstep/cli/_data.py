@@ -58,9 +58,9 @@ class Data:
                 "license": source.license, "here": None if place is None else str(place),
             })  # fmt: skip
         if self.json:
-            _show.as_json({"sets": rows})
+            _show.print_json({"sets": rows})
             return 0
-        _show.table(
+        _show.print_table(
             ["set", "tasks", "what", "download", "license", "here"],
             [[row["name"], ", ".join(row["tasks"]), row["what"],
               f"{row['megabytes']} MB" if row["megabytes"] else "not free: bring your own", row["license"],
@@ -73,7 +73,7 @@ class Data:
             raise FewstepError("Say which set: fewstep data get omniglot, or fewstep data get cifar100.")
         files = [str(path) for path in data.get(self.name)]
         if self.json:
-            _show.as_json({"files": files})
+            _show.print_json({"files": files})
             return 0
         print("\n".join(files))
         _show.say("Whole: the checksums are those of its home.")
@@ -83,9 +83,9 @@ class Data:
         files = [(source.name, *file) for source in self._sources for file in _checked(source.name)]
         damaged = any(state.startswith("damaged") for _, _, state in files)
         if self.json:
-            _show.as_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in files]})
+            _show.print_json({"files": [{"set": a, "file": b, "state": c} for a, b, c in files]})
         else:
-            _show.table(["set", "file", "state"], [list(row) for row in files])
+            _show.print_table(["set", "file", "state"], [list(row) for row in files])
         if damaged:
             print("fewstep: A file is damaged. Remove it, and get it again: fewstep data get NAME", file=sys.stderr)
         return 2 if damaged else 0
@@ -93,7 +93,7 @@ class Data:
     def _path(self) -> int:
         folders = [str(folder) for folder in data.folders()]
         if self.json:
-            _show.as_json({"folders": folders, "cache": str(cache())})
+            _show.print_json({"folders": folders, "cache": str(cache())})
         else:
             print("\n".join(folders))
         return 0

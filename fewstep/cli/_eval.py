@@ -12,7 +12,18 @@ from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT, arguments, given_in
 from fewstep.experiments import Experiment
-from fewstep.models import Model, evaluate_model, load_pretrained, pretrained
+from fewstep.files import JSON
+from fewstep.models import (
+    HeldOut,
+    Model,
+    Verdict,
+    evaluate_held_out,
+    evaluate_model,
+    load_pretrained,
+    pooled_of,
+    pretrained,
+    verdicts_of,
+)
 from fewstep.problems import CHANGES, Plan, ScoreRow, Value
 from fewstep.reports import usual_steps
 from fewstep.runs import load, open_run
@@ -82,12 +93,25 @@ class Eval:
         steps = usual_steps(model) if self.inner_steps is None else tuple(sorted(set(self.inner_steps)))
         shots = tuple(sorted(set(self.shots or (model.experiment.shots,))))
         plan = Plan(shots, self.n_tasks, self.queries, self.ways, self.split, self.seed)
-        rows = evaluate_model(model, plan, steps=steps, say=_show.say, changes=changes)
+        verdicts: list[Verdict] = []
+        if model.problem.held_out is None or changes:
+            rows = evaluate_model(model, plan, steps=steps, say=_show.say, changes=changes)
+        else:
+            found = evaluate_held_out(model, plan, steps=steps, say=_show.say)
+            rows, verdicts = found.rows, self._verdicts(model, plan, found)
         baselines = self._baselines(model, plan, changes)
-        self._show(model.experiment, rows, baselines)
+        self._show(model.experiment, rows, baselines, verdicts)
         if model.problem.held_out is None and baselines and (ahead := better_baseline(rows, baselines)):
             _show.say(ahead)
         return 0
+
+    def _verdicts(self, model: Model, plan: Plan, found: HeldOut) -> list[Verdict]:
+        """Whether learning from so many rows pays, for each number of shots, if the kind has what to compare with."""
+        pooled = pooled_of(model)
+        if pooled is None or not self.baselines or plan.split == "train":
+            return []
+        _show.say("Comparing with a pooled model, which does not learn from a task.")
+        return verdicts_of(model, found, pooled(plan))
 
     def _baselines(self, model: Model, plan: Plan, changes: dict[str, Value]) -> dict[str, list[ScoreRow]] | None:
         """The scores of simple methods; `None` where the kind has none."""
@@ -102,15 +126,23 @@ class Eval:
         return model.kind.baselines(problem, plan, _show.say)
 
     def _show(
-        self, experiment: Experiment, rows: list[ScoreRow], baselines: dict[str, list[ScoreRow]] | None
+        self, experiment: Experiment, rows: list[ScoreRow], baselines: dict[str, list[ScoreRow]] | None,
+        verdicts: list[Verdict],
     ) -> None:  # fmt: skip
         if not self.json:
             _show.scores_table({experiment.method: rows, **(baselines or {})})
+            for verdict in verdicts:
+                _show.print_line(verdict.sentence)
             return
         plain = lambda some: [row.to_json() for row in some]
         result = {"run": str(self.run), "rule": experiment.method, "tasks": experiment.tasks, "rows": plain(rows)}
-        others = {} if baselines is None else {"baselines": {name: plain(some) for name, some in baselines.items()}}
-        _show.as_json(result | others)
+        others: dict[str, JSON] = (
+            {} if baselines is None else {"baselines": {name: plain(some) for name, some in baselines.items()}}
+        )
+        if verdicts:  # the one on as many rows as in training, or the most; beside it all of them
+            usual = [verdict for verdict in verdicts if verdict.shots == experiment.shots] or verdicts[-1:]
+            others |= {"verdict": usual[0].to_json(), "verdicts": [verdict.to_json() for verdict in verdicts]}
+        _show.print_json(result | others)
 
 
 def eval_command(words: Sequence[str]) -> type:

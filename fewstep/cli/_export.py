@@ -50,7 +50,7 @@ class Export:
         rows = scores({"": model}, n_tasks=200)[""] if self.score else []
         paths = export_model(model, out, self.format, rows, support=self.support)
         if self.json:
-            _show.as_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in paths]})
+            _show.print_json({"run": str(self.run), "folder": str(out), "files": [path.name for path in paths]})
         else:
             _show.say(f"Wrote {', '.join(path.name for path in paths)} to {out}.")
         return 0

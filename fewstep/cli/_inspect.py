@@ -12,12 +12,14 @@ from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
 from fewstep.files import JSON
 from fewstep.inspection import LayerReport, Report, inspect
+from fewstep.reports import write_inspection
 from fewstep.runs import load
 
 
 @dataclasses.dataclass(frozen=True)
 class Inspect:
-    """Look inside a run: what each layer's mask lets move, and the metric T makes there.
+    """Look inside a run: what each layer's mask lets move, and the metric T makes there. The spectra are drawn in
+    inspect.html, in the run's folder.
 
     Examples of use:
       fewstep inspect runs/x
@@ -41,17 +43,20 @@ class Inspect:
             raise FewstepError(f"{model.experiment.method} takes no inner steps: there is no mask and no metric.")
         report = inspect(model.built.network.layers, model.meta(self.seed))
         if self.json:
-            _show.as_json({"run": str(self.run), "rule": model.experiment.method, **_plain(report)})
+            _show.print_json({"run": str(self.run), "rule": model.experiment.method, **_plain(report)})
             return 0
         head = ["layer", "width", "updated", "rank of T diag(m) T'", "T's singular values", "condition"]
-        _show.table(head, [_cells(layer) for layer in report.layers])
-        _show.table(
+        _show.print_table(head, [_cells(layer) for layer in report.layers])
+        _show.print_table(
             ["expected updated fraction", "by logit", "by layer", "by parameter"],
             [["", *(f"{value:.4f}" for value in report[1:])]],
         )
         for layer in model.built.network.layers:
             if layer.skip:
                 _show.say(f"{layer.path} has no T and no mask: {layer.skip}.")
+        if self.run.is_dir():
+            page = write_inspection(self.run / "inspect.html", model.experiment.public_method, report)
+            _show.say(f"The spectra of masks and metrics are in {page}.")
         return 0
 
 

@@ -175,9 +175,9 @@ class Layerwise:
 
     def _print(self, result: dict[str, JSON]) -> None:
         if self.json:
-            _show.as_json(result)
+            _show.print_json(result)
             return
-        _show.table(
+        _show.print_table(
             ["layer", "HSIC", "CKA", "bandwidth", "width", "silhouette", "refused", "seconds"],
             [[number, *(f"{row[key]:.3f}" for key in ("hsic", "cka", "bandwidth")), row["width"],
               f"{row['silhouette']:.3f}", row["refused"], f"{row['seconds']:.2f}"]
@@ -212,7 +212,8 @@ class Layerwise:
         shares = model.predict_proba(x)
         answers = model.classes_[shares.argmax(1)].tolist()
         if self.json:
-            _show.as_json({"prediction": answers, "classes": model.classes_.tolist(), "probability": shares.tolist()})
+            shown = {"prediction": answers, "classes": model.classes_.tolist(), "probability": shares.tolist()}
+            _show.print_json(shown)
             return 0
         head = ["prediction", *(f"probability of {name}" for name in model.classes_)]
         lines = [[answer, *(f"{p:.4f}" for p in row)] for answer, row in zip(answers, shares, strict=True)]

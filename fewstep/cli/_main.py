@@ -6,26 +6,11 @@ from collections.abc import Sequence
 
 from fewstep._errors import FewstepError
 from fewstep.cli import _show
+from fewstep.cli._commands import commands
 from fewstep.cli._parse import parse
 from fewstep.machine import interrupt
 from fewstep.machine.compilation import keep_compiled
 from fewstep.runs import version
-
-# Where each command is; it is imported when it is named.
-COMMANDS: dict[str, str] = {
-    "train": "_train:train_command",
-    "eval": "_eval:eval_command",
-    "adapt": "_adapt:Adapt",
-    "inspect": "_inspect:Inspect",
-    "export": "_export:Export",
-    "reproduce": "_reproduce:reproduce_command",
-    "bench": "_bench:Bench",
-    "data": "_data:Data",
-    "layerwise": "_layerwise:Layerwise",
-    "launch": "_launch:Launch",
-    "serve": "_serve:Serve",
-    "play": "_play:Play",
-}
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -36,7 +21,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     try:
         interrupt.release()  # from here on Ctrl-C is ours to answer
-        return parse(COMMANDS, words)()
+        return parse(commands(), words)()
     except FewstepError as error:
         _show.error(str(error))
         return 2

@@ -7,10 +7,10 @@ positional, and names the latter by our field.
 import contextlib
 import dataclasses
 import difflib
-import importlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -18,8 +18,9 @@ from typing import Any, get_args, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from fewstep._errors import FewstepError, unknown
+from fewstep._errors import FewstepError
 from fewstep.cli._arguments import EVERY
+from fewstep.cli._commands import load, missing
 from fewstep.cli._launch import with_separator
 from fewstep.experiments import flag, option_names
 from fewstep.files import writing
@@ -37,7 +38,7 @@ _NUMBERS: dict[Any, tuple[str, str]] = {
 }
 
 
-def parse(commands: Mapping[str, str], words: Sequence[str]) -> Callable[[], int]:
+def parse(commands: Mapping[str, EntryPoint], words: Sequence[str]) -> Callable[[], int]:
     """The command that the words say. Raises `FewstepError`, or `SystemExit` where tyro has said what is wrong."""
     words = with_separator(words)
     fitted = _fit(commands, words)
@@ -54,20 +55,22 @@ def parse(commands: Mapping[str, str], words: Sequence[str]) -> Callable[[], int
         )  # fmt: skip
 
 
-def _fit(commands: Mapping[str, str], words: Sequence[str]) -> Mapping[str, type]:
+def _fit(commands: Mapping[str, EntryPoint], words: Sequence[str]) -> Mapping[str, type]:
     """The commands, each with the options that apply to the rest of the words; those that are left out of a command
     line have their general form."""
     named = words[0] if words and words[0] in commands else None
+    if named:
+        return dict.fromkeys(commands, _STUB) | {named: load(commands[named], words[1:])}
     general = ("--help", EVERY) if _is_completion(words) else ("--help",)
-    return {name: _load(place, words[1:]) if name == named else _STUB if named else _load(place, general)
-            for name, place in commands.items()}  # fmt: skip
+    return {name: _general(entry, general) for name, entry in commands.items()}
 
 
-def _load(place: str, words: Sequence[str]) -> type:
-    """The command at a place, such as `_train:train_command`: a class, or a function that makes it for the words."""
-    module, _, name = place.partition(":")
-    command = getattr(importlib.import_module(f"fewstep.cli.{module}"), name)
-    return command if isinstance(command, type) else command(words)
+def _general(entry: EntryPoint, words: Sequence[str]) -> type:
+    """The general form of a command; one that cannot be loaded shows why, beside the others."""
+    try:
+        return load(entry, words)
+    except FewstepError as error:
+        return dataclasses.make_dataclass("Broken", [], namespace={"__doc__": str(error)})
 
 
 def _is_completion(words: Sequence[str]) -> bool:
@@ -89,7 +92,7 @@ def _check_names(commands: Mapping[str, type], words: Sequence[str]) -> None:
         raise FewstepError(f"No command is given. Commands: {', '.join(commands)}. See fewstep --help.")
     name, *rest = words
     if name not in commands:
-        raise unknown("command", name, commands)
+        raise missing(name, commands)
     names = {"-h", "--help", *_options(commands[name])}
     for word in rest[: rest.index("--")] if "--" in rest else rest:
         option = word.partition("=")[0].replace("_", "-")

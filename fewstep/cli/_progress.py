@@ -80,7 +80,7 @@ def show_grid(title: str, budget: float | None = None) -> Iterator[tuple[_OfCell
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     with Bar(*columns, TextColumn("{task.fields[state]}"), console=console) as bar:
         task = bar.add_task(title, total=1.0, state="")
-        draw = lambda grid, label, state: bar.update(task, description=label, completed=grid.done, state=state)
+        draw = lambda grid, label, state: bar.update(task, description=label, completed=grid.share, state=state)
         remark = lambda message: bar.console.print(message, highlight=False)
         yield (lambda cells: partial(_of_cell, _Grid(title, cells, budget), draw, remark)), remark
 
@@ -95,7 +95,7 @@ def _of_cell(grid: "_Grid", draw: Callable[..., None], remark: Callable[[str], N
 
     def step(done: int, row: Row | None) -> None:
         grid.reach(number, done)
-        state = f"step {done} of {cell.plan.length}, {_rate(meter, done)}, {grid.left}"
+        state = f"step {done} of {cell.plan.length}, {_rate(meter, done)}, {grid.rest}"
         draw(grid, label, state + (f", loss {_mean(row):.4g}" if row else ""))
 
     return Progress(begin, step, remark)
@@ -117,7 +117,7 @@ class _Grid:
 
     def __init__(self, title: str, cells: Sequence[Any], budget: float | None = None) -> None:
         self.title, self.cells, self.start, self.budget = title, cells, time.monotonic(), budget
-        self.reached, self.found = 0.0, 0.0
+        self.position, self.offset = 0.0, 0.0
 
     @property
     def work(self) -> list[int]:
@@ -132,25 +132,25 @@ class _Grid:
     def begin(self, number: int, first: int) -> None:
         """Cells that were found finished, and steps of an earlier process, are not work of this one."""
         before = self._done(number, first)
-        self.found += before - self.reached
-        self.reached = before
+        self.offset += before - self.position
+        self.position = before
 
     def reach(self, number: int, step: int) -> None:
         """Notes the step that a cell has reached."""
-        self.reached = self._done(number, step)
+        self.position = self._done(number, step)
 
     @property
-    def done(self) -> float:
+    def share(self) -> float:
         """The share of the work that is done."""
-        return self.reached / sum(self.work)
+        return self.position / sum(self.work)
 
     @property
-    def left(self) -> str:
+    def rest(self) -> str:
         """The time left; not shown before a fiftieth of a cell is done, while compiling is nearly all there was."""
-        own = self.reached - self.found
+        own = self.position - self.offset
         if own < min(self.work) / 50:
             return "time unknown"
-        seconds = (sum(self.work) - self.reached) * (time.monotonic() - self.start) / own
+        seconds = (sum(self.work) - self.position) * (time.monotonic() - self.start) / own
         return f"{time_left(seconds)} in all"
 
 

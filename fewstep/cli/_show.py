@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -75,12 +76,17 @@ def _amount(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def as_json(result: object) -> None:
+def print_json(result: object) -> None:
     """A result for machines."""
     print(json.dumps(finite(result), indent=2, allow_nan=False))
 
 
-def table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
+def print_line(text: str) -> None:
+    """A result in words, for people."""
+    print(text)
+
+
+def print_table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
     """A result for people."""
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
@@ -95,6 +101,10 @@ def table(head: list[str], rows: Sequence[Sequence[object]]) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.4f}"
+
+
+def _of_target(target: str, name: str, row: ScoreRow) -> str:
+    return _number((row.targets or {}).get(target))
 
 
 def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
@@ -119,4 +129,6 @@ def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
     optional = {"std over seeds": "seed_std", "log loss": "log_loss", "AUC": "auc", "calibration error": "ece",
                 "in 90% interval": "coverage90"}  # fmt: skip
     columns = {head: cell for head, cell in columns.items() if head not in optional or has(optional[head])}
-    table(list(columns), [[cell(name, row) for cell in columns.values()] for name, row in rows])
+    for target in dict.fromkeys(name for _, row in rows for name in row.targets or ()):
+        columns[f"rmse of {target}"] = partial(_of_target, target)
+    print_table(list(columns), [[cell(name, row) for cell in columns.values()] for name, row in rows])

@@ -18,24 +18,34 @@ from fewstep.cli._arguments import EVERY, NO_HINT, arguments, given_in
 from fewstep.cli._budget import seconds_of
 from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
-from fewstep.experiments import ALIASES, Experiment, OptionPlan, every_option, flag, make_problem, plan_of
+from fewstep.experiments import (
+    ALIASES,
+    LEARNER_METHODS,
+    Experiment,
+    OptionPlan,
+    every_option,
+    flag,
+    make_problem,
+    plan_of,
+)
 from fewstep.files import JSON
 from fewstep.inspection import layer_lines
-from fewstep.learners import LEARNERS
 from fewstep.machine import distributed
 from fewstep.machine.cluster import find_place
 from fewstep.problems import KINDS, Value, is_own, kind_of
-from fewstep.reports import scores, write_report
+from fewstep.reports import gather, scores, usual_steps, write_report
 from fewstep.runs import Outcome, Run, calibrate_run, create_run, load, planned, train_run
 
 _METHODS = (
     f"A rule ({', '.join(rules.RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, an alias "
-    f"({', '.join(ALIASES)}), a learner without inner gradient ({', '.join(LEARNERS)}), or your own: FILE.py:NAME."
+    f"({', '.join(ALIASES)}), a learner without inner gradient ({', '.join(LEARNER_METHODS)}), or your own: "
+    "FILE.py:NAME."
 )
 _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
 _TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
 _NAMED = ("--network", "--loss", "--outer", "--run")  # options whose values look like a METHOD or TASKS
-_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value")  # other options' defaults
+# Options that other options, or their defaults, depend on.
+_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value", "support")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +100,6 @@ class Train:
 def train_command(words: Sequence[str]) -> type:
     """The command for the words behind `fewstep train`, with the options that apply to its METHOD and TASKS."""
     method, tasks = _positionals(words)
-    _check_target(words)
     plan = None if method is None or tasks is None else plan_of(method, tasks, _deciding(words))
     _show.NAMES.update(field.name for _, field in (plan.fields() if plan is not None else ()))
     fields: list[Any] = [
@@ -113,17 +122,6 @@ def train_command(words: Sequence[str]) -> type:
     command = dataclasses.make_dataclass("Train", fields, frozen=True, namespace=parts)
     command.__doc__ = Train.__doc__
     return command
-
-
-def _check_target(words: Sequence[str]) -> None:
-    """Raises when `--y` names several columns: the parser would only call the second one unrecognized."""
-    at = list(words).index("--y") + 1 if "--y" in words else len(words)
-    named = list(itertools.takewhile(lambda word: not word.startswith("-"), words[at:]))
-    if len(named) > 1 and any(word.startswith("table:") for word in words[:at]):  # else METHOD or TASKS may follow
-        raise FewstepError(
-            f"--y names {len(named)} columns ({', '.join(named)}), and one target is predicted at a time. Train a run "
-            f"for each, the first with --y {named[0]}."
-        )
 
 
 def _experiment(command: Any, plan: OptionPlan | None, words: Sequence[str]) -> Experiment:
@@ -156,7 +154,7 @@ def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def _is_method(word: str) -> bool:
-    names = {*rules.RULES, *rules.LINKS, *ALIASES, *LEARNERS}
+    names = {*rules.RULES, *rules.LINKS, *ALIASES, *LEARNER_METHODS}
     return all(part.replace("-", "_") in names or is_own(part) for part in word.split("+"))
 
 
@@ -238,17 +236,23 @@ class _Training:
         if self.settings.report:
             name = self.experiment.public_method
             models = {name: load(run.path)}
-            rows = scores(models, say=_show.say)
+            evidence = gather(models[name], usual_steps(models[name]), name=name, say=_show.say)
+            rows = scores(models, say=_show.say) if evidence is None else {name: evidence.rows}
             _show.say("Drawing the report.")
-            path = write_report(run.path / "report.html", models, rows)
+            path = write_report(run.path / "report.html", models, rows, evidence)
             result |= {"rows": [row.to_json() for row in rows[name]], "report": str(path)}
+            verdict = None if evidence is None else evidence.verdict
+            result |= {} if verdict is None else {"verdict": verdict.to_json()}
         if self.settings.json:
-            _show.as_json(result)
+            _show.print_json(result)
             return 0
         if self.settings.report:
             _show.scores_table(rows)
+            if verdict is not None:
+                _show.print_line(verdict.sentence)
         more = ", see report.html." if self.settings.report else "."
-        _show.say(f"Trained {outcome.step} steps; the run is in {run.path}{more}")
+        done = f"Trained {outcome.step} steps" if self.experiment.has("outer_lr") else f"{method} is trained"
+        _show.say(f"{done}; the run is in {run.path}{more}")
         return 0
 
 

@@ -1,19 +1,25 @@
-"""Downloads: only the right bytes get a file's name."""
+"""Downloads: they resume where they broke off, and only the right bytes get a file's name."""
 
+import re
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.files import locked, writing
 
+if TYPE_CHECKING:
+    from requests import Response
+
 _BLOCK = 1 << 16
 _SECONDS = 30.0
 _RETRIES = 2  # after one second, then two
+_PARTIAL, _NO_SUCH_RANGE = 206, 416
 
 
 def download(url: str, target: Path, sha256: str) -> Path:
-    """Downloads a file and checks it; a file that is there and whole is left alone.
+    """Downloads a file and checks it; a file that is there and whole is left alone, one that broke off is resumed.
 
     Raises `FewstepError` when the server cannot be reached, sends other bytes, or the disk is full.
     """
@@ -25,15 +31,16 @@ def download(url: str, target: Path, sha256: str) -> Path:
     pooch.get_logger().setLevel("WARNING")  # what it would print is in our progress and messages
     registry, urls = {target.name: f"sha256:{sha256}"}, {target.name: url}
     files = pooch.create(target.parent, base_url="", registry=registry, urls=urls, retry_if_failed=_RETRIES)
+    part = target.with_name(f"{target.name}.part")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target.parent, f"Another process is downloading to {target.parent}. Wait for it."):
         try:
-            return Path(files.fetch(target.name, downloader=_fetch))
+            return Path(files.fetch(target.name, downloader=_Resuming(part)))
         except RequestException as error:
             raise FewstepError(
-                f"Cannot download {url}: {_reason(error)}. Try again later, or put the file into a folder of yours and "
-                "name it: `fewstep.data.look_in(FOLDER)`."
+                f"Cannot download {url}: {_reason(error)}. Try again later{_rest(part)}, or put the file into a folder "
+                "of yours and name it: `fewstep.data.look_in(FOLDER)`."
             ) from error
         except OSError as error:
             raise FewstepError(f"Cannot write {target}: {error.strerror or error}. Make room there.") from error
@@ -51,32 +58,50 @@ def checksum(path: Path) -> str:
     return pooch.file_hash(str(path), "sha256")
 
 
-def _fetch(url: str, file: str, files: Any) -> None:
-    """One try of a download, as pooch asks for it."""
-    import pooch
+class _Resuming:
+    """A downloader for pooch. What has arrived stays in `part`, and the next try asks for the rest only."""
 
-    headers = {"User-Agent": "fewstep", "Accept-Encoding": "identity"}
-    name = url.rpartition("/")[2]
-    pooch.HTTPDownloader(_Bar(name), _BLOCK, headers=headers, timeout=_SECONDS)(url, file, files)
+    def __init__(self, part: Path):
+        self.part = part
+
+    def __call__(self, url: str, file: str, files: Any) -> None:
+        with self._answer(url) as answer:
+            first = _first(answer)
+            total = first + int(answer.headers.get("Content-Length", 0))
+            with self.part.open("r+b" if first else "wb") as target:
+                target.seek(first)
+                for block in answer.iter_content(_BLOCK):
+                    target.write(block)
+                    _places.progress(f"downloading {url.rpartition('/')[2]}", target.tell() / 1e6, total / 1e6, "MB")
+                target.truncate()
+        self.part.replace(file)  # pooch checks it there, and removes it if the bytes are others
+
+    def _answer(self, url: str) -> "Response":
+        """The server's answer with the rest; with the whole file if the server has another rest, or sends none."""
+        import requests
+
+        size = self.part.stat().st_size if self.part.exists() else 0
+        headers = {"User-Agent": "fewstep", "Accept-Encoding": "identity"}
+        ask = partial(requests.get, url, stream=True, timeout=_SECONDS)
+        # The last byte is asked for again: a file that has all of them has a rest too.
+        answer = ask(headers=headers | ({"Range": f"bytes={size - 1}-"} if size else {}))
+        if answer.status_code == _NO_SUCH_RANGE or _first(answer) not in (0, size - 1):
+            answer.close()
+            answer = ask(headers=headers)
+        answer.raise_for_status()
+        return answer
 
 
-class _Bar:
-    """A progress bar with the methods that pooch calls, which reports to whoever `on_progress` named."""
+def _first(answer: "Response") -> int:
+    """The place in the file of an answer's first byte; -1 if it does not say."""
+    if answer.status_code != _PARTIAL:
+        return 0
+    place = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+    return int(place[1]) if place else -1
 
-    total = 0
 
-    def __init__(self, name: str):
-        self._name, self._bytes = name, 0
-
-    def update(self, count: int) -> None:
-        self._bytes = min(self._bytes + count, self.total or self._bytes + count)
-        _places.progress(f"downloading {self._name}", self._bytes / 1e6, self.total / 1e6, "MB")
-
-    def reset(self) -> None:
-        self._bytes = 0
-
-    def close(self) -> None:
-        pass
+def _rest(part: Path) -> str:
+    return f" for the rest after {part.stat().st_size / 1e6:.1f} MB" if part.exists() else ""
 
 
 def _reason(error: BaseException) -> str:

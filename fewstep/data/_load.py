@@ -17,7 +17,7 @@ def load(
     split: str = "train",
     *,
     size: int,
-    named: str | None = None,
+    partition: str | None = None,
     color: str = "rgb",
     classes: Classes | None = None,
     skip_bad: bool = False,
@@ -25,7 +25,7 @@ def load(
     """The images of a split of some tasks, each `size` pixels high and wide.
 
     **Arguments:** `tasks` is one of `DATA_SETS`, such as `omniglot`, or `folder:PATH`; `split` is `train`,
-    `validation`, `test`, `all`, or `sample`, a few test images that come with the package (Omniglot); `named` is a
+    `validation`, `test`, `all`, or `sample`, a few test images that come with the package (Omniglot); `partition` is a
     split by name (Omniglot: `vinyals` or `maml`). For folders only: `color`; the `classes` of each split (`pin` draws
     them; the default is seed 0); and `skip_bad`, which leaves out damaged images.
 
@@ -37,20 +37,20 @@ def load(
     if split == "sample":
         return read_sample(info(tasks), size)
     places = str(_places.folders()), str(_places.given(tasks))
-    images, parts = _load_all(tasks, size, named, color, skip_bad, *places)
+    images, parts = _load_all(tasks, size, partition, color, skip_bad, *places)
     if split == "all":
         return images
     return images.only((classes or parts or folder_classes(_folder(tasks), 0, 2))[split])
 
 
-def count(tasks: str, named: str | None = None, classes: Classes | None = None) -> int:
+def count(tasks: str, partition: str | None = None, classes: Classes | None = None) -> int:
     """The number of training classes, without reading images where the split is fixed."""
     if classes:
         return len(classes["train"])
     record = info(tasks)
-    if record.train_classes and (named is None or named in record.splits):
-        return record.train_classes[record.splits.index(named) if named else 0]
-    return len(load(tasks, size=8, named=named).names)
+    if record.train_classes and (partition is None or partition in record.splits):
+        return record.train_classes[record.splits.index(partition) if partition else 0]
+    return len(load(tasks, size=8, partition=partition).names)
 
 
 def pin(tasks: str, seed: int, ways: int) -> Classes | None:
@@ -60,7 +60,7 @@ def pin(tasks: str, seed: int, ways: int) -> Classes | None:
 
 @lru_cache(maxsize=2)
 def _load_all(
-    tasks: str, size: int, named: str | None, color: str, skip_bad: bool, *places: str
+    tasks: str, size: int, partition: str | None, color: str, skip_bad: bool, *places: str
 ) -> tuple[ImageSet, Classes]:
     """All images, prepared once for a process and once for the disk, and the classes of each split."""
     record = info(tasks)
@@ -72,10 +72,10 @@ def _load_all(
         settings |= {"skip_bad": True} if skip_bad else {}
         return prepare("folder", [path], settings, lambda: read_folder(path, size, color, skip_bad=skip_bad)), {}
     path, own = _sources.need(tasks), source(tasks)
-    if named is not None and not record.splits:
+    if partition is not None and not record.splits:
         raise FewstepError(f"`split` does not apply: {tasks} has one split only. Leave it out.")
     images = prepare(own.name, own.inputs(path), settings, lambda: own.read(path, size))
-    return images, record.classes(path, images.names, named or next(iter(record.splits), ""))
+    return images, record.classes(path, images.names, partition or next(iter(record.splits), ""))
 
 
 def _folder(tasks: str) -> Path:

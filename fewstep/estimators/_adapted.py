@@ -35,7 +35,12 @@ class _Learned(BaseEstimator, ABC):
     def fit(self: _Own, X: TableLike, y: TableLike) -> _Own:
         """Learns the task of these rows, and forgets any other."""
         schema, frame = self._columns, self._frame(X)
-        table = frame._replace(columns=frame.columns | {schema.target.name: self._targets(y, frame.rows)})
+        y = self._targets(y, frame.rows)
+        y = y if y.ndim == 2 else y[:, None]
+        if y.shape[1] != len(schema.targets):
+            raise FewstepError(f"y has {y.shape[1]} columns, and the model was trained with {len(schema.targets)}.")
+        targets = {target.name: column for target, column in zip(schema.targets, y.T, strict=True)}
+        table = frame._replace(columns=frame.columns | targets)
         x, distance = _input.rows_of(schema, table, schema.y(table))
         return self.of_rows(x, schema.y(table), float(distance.max()))
 
@@ -86,23 +91,27 @@ class AdaptedRegressor(RegressorMixin, _Learned):
     """A regressor that has learned one task; `predict_interval` says how sure it is."""
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The prediction of each row, in the unit of y."""
-        return self._columns.target.decode(self._answer(X).mean[:, 0])
+        """The prediction of each row, in the unit of y; of several targets a column each."""
+        return flat(self._columns.decode(self._answer(X).mean))
 
     def predict_interval(self, X: TableLike, level: float = 0.9) -> TableLike:
-        """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns.
+        """Prediction, lower and upper end of each row: a frame for a frame, else an array of three columns; of several
+        targets three columns each, such as "low of y1".
 
         The intervals come from the spread of seeds and sampled masks, and hold the asked share of the true values on
         the validation tasks. They are wider where rows lie outside what the training tasks had, and a warning says so.
         """
-        answer, target = self._answer(X, level), self._columns.target
+        answer, targets = self._answer(X, level), self._columns.targets
         if not answer.calibrated:
             raise FewstepError(
                 "There are no intervals: they are calibrated on held-out tasks, which takes at least three tasks in "
                 f"fit, and for the inner steps of the training; inner_steps is {self.inner_steps}. Use predict."
             )
         columns = {"prediction": answer.mean, "low": answer.low, "high": answer.high}
-        return with_columns(X, {name: target.decode(values[:, 0]) for name, values in columns.items()})
+        return with_columns(X, {
+            name if len(targets) == 1 else f"{name} of {target.name}": target.decode(values[:, n])
+            for n, target in enumerate(targets) for name, values in columns.items()
+        })  # fmt: skip
 
     def _targets(self, y: TableLike, rows: int) -> np.ndarray:
         return _input.numbers_of(y, rows)
@@ -132,6 +141,11 @@ class AdaptedClassifier(ClassifierMixin, _Learned):
                 f"{', '.join(map(str, self.classes_))}."
             )
         return self.model._codes(y)
+
+
+def flat(columns: np.ndarray) -> np.ndarray:
+    """A single column as a vector, several as they are."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns
 
 
 def with_columns(X: TableLike, columns: dict[str, np.ndarray]) -> TableLike:

@@ -12,18 +12,34 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from fewstep._errors import FewstepError
-from fewstep.tables import Frame, Rows, Schema, clamped, outside, read, read_cells
+from fewstep.tables import (
+    Frame,
+    Rows,
+    Schema,
+    check_support,
+    clamped,
+    group_by_task,
+    left_out,
+    outside,
+    read,
+    read_cells,
+    small_tasks,
+)
+from fewstep.tables import order_of as table_order
 
-TARGET, TASK = "y", "task"
+TARGET, TASK, ORDER = "y", "task", "order"
 TableLike: TypeAlias = Any  # frames of any library, arrays, lists: whatever scikit-learn takes
 
 
-def target_name(columns: Iterable[str]) -> str:
-    """What the target is called among the features: y, unless one of them is."""
-    name = TARGET
-    while name in columns:
-        name = f"target {name}"
-    return name
+def target_names(columns: Iterable[str], count: int = 1) -> tuple[str, ...]:
+    """What targets are called among the features: y, or y1 and so on, unless one of them is."""
+    columns, names = set(columns), []
+    for number in range(count):
+        name = TARGET if count == 1 else f"{TARGET}{number + 1}"
+        while name in columns:
+            name = f"target {name}"
+        names.append(name)
+    return tuple(names)
 
 
 def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
@@ -38,15 +54,17 @@ def frame_of(estimator: BaseEstimator, X: TableLike, *, reset: bool) -> Frame:
 
 
 def numbers_of(y: TableLike, rows: int) -> np.ndarray:
-    """A target of numbers."""
+    """Targets of numbers, (rows, targets)."""
     if y is None:
         raise FewstepError("requires y to be passed, but the target y is None: it is what is learned.")
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(y, np.empty(rows))
-    cells = read_cells(Frame("y", {TARGET: np.asarray(y)}), TARGET, "number").values
-    if not np.isfinite(cells).all():
-        raise FewstepError(f"y contains NaN or infinity at row {int(np.flatnonzero(~np.isfinite(cells))[0])}.")
-    return cells
+    wide = np.ndim(y) == 2 and np.shape(y)[1] > 1
+    columns = np.asarray(y).T if wide else [column_or_1d(y, warn=True)]
+    check_consistent_length(np.asarray(y), np.empty(rows))
+    cells = [read_cells(Frame("y", {TARGET: np.asarray(each)}), TARGET, "number").values for each in columns]
+    numbers = np.stack(cells, axis=1)
+    if (strange := ~np.isfinite(numbers).all(1)).any():
+        raise FewstepError(f"y contains NaN or infinity at row {int(np.flatnonzero(strange)[0])}.")
+    return numbers
 
 
 def labels_of(y: TableLike, rows: int) -> np.ndarray:
@@ -68,11 +86,46 @@ def labels_of(y: TableLike, rows: int) -> np.ndarray:
 def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
     tasks had; a warning reports those that lie far."""
-    x = schema.unbounded(frame)
+    x = schema.unbounded(frame, strict=schema.unknown == "refuse")
     far = outside(schema, frame, x, y)
     for note in far.notes:
         warnings.warn(note, UserWarning, stacklevel=4)
     return clamped(x), far.distance
+
+
+def order_of(order: TableLike, rows: int) -> np.ndarray | None:
+    """What each row is sorted by within its task: numbers or dates."""
+    if order is None:
+        return None
+    frame = Frame("order", {ORDER: _each(order)})
+    if frame.rows != rows:
+        raise FewstepError(f"X has {rows} rows and order has {frame.rows}: inconsistent numbers of samples.")
+    return table_order(frame, ORDER)
+
+
+def groups_of(groups: TableLike, rows: int) -> np.ndarray | None:
+    """The group of each row as text."""
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        raise FewstepError(f"groups is {groups!r}, one text. Give each row's group, such as groups=table[{groups!r}].")
+    groups = _each(groups)
+    if len(groups) != rows:
+        raise FewstepError(f"X has {rows} rows and groups has {len(groups)}: inconsistent numbers of samples.")
+    names = read_cells(Frame("groups", {TASK: groups}), TASK, "category").values
+    if None in names:
+        raise FewstepError("groups has empty entries. Give every row the name of its group.")
+    return names
+
+
+def without_small(names: np.ndarray, shots: int) -> tuple[np.ndarray, str]:
+    """The rows of the tasks that have enough to learn from and one more, and a remark on the others; all, if there is
+    one task, or too few would be left."""
+    tasks, small = set(names.tolist()), small_tasks(names, shots + 1)
+    if not small or len(tasks) == 1 or len(tasks) - len(small) < 2:
+        return np.arange(len(names)), ""
+    rows = np.flatnonzero(~np.isin(names.astype(str), list(small)))
+    return rows, left_out(small, len(tasks), shots + 1)
 
 
 def tasks_of(tasks: TableLike, rows: int) -> np.ndarray:
@@ -107,20 +160,31 @@ def _each(tasks: TableLike) -> np.ndarray:
     return entries
 
 
-def score_by_task(model: Any, X: TableLike, y: TableLike, sample_weight: TableLike, tasks: TableLike) -> float:
+def score_by_task(
+    model: Any, X: TableLike, y: TableLike, sample_weight: TableLike, tasks: TableLike, order: TableLike = None
+) -> float:
     """The score of all rows but those that their tasks were learned from, of a model that has been fitted."""
     if sample_weight is not None:
         raise FewstepError("sample_weight does not apply where tasks are given. Leave it out.")
-    names, y = tasks_of(tasks, len(y)), np.asarray(y)
+    check_support(model.support, order)
+    names, y, place = tasks_of(tasks, len(y)), np.asarray(y), order_of(order, len(y))
     rng, rows = np.random.default_rng(0), np.arange(len(y))
     take = (lambda some: X.iloc[some]) if hasattr(X, "iloc") else (lambda some: X[some])
-    shots, predictions, true = model.model_.experiment.shots, [], []
+    shots, predictions, true, small = model.model_.experiment.shots, [], [], {}
     for name in dict.fromkeys(names.tolist()):
         own = rng.permutation(rows[names == name])
+        if place is not None:
+            own = own[np.argsort(place[own], kind="stable")]
+            own = own[::-1] if model.support == "last" else own
         if len(own) <= shots:
-            raise FewstepError(f"The task {name!r} has {len(own)} rows, and it takes more than {shots} (shots).")
+            small[name] = len(own)
+            continue
         predictions.append(model.adapt(take(own[:shots]), y[own[:shots]]).predict(take(own[shots:])))
         true.append(y[own[shots:]])
+    if not true:
+        raise FewstepError(f"No task has more than {shots} rows (shots), which it takes to learn one and be evaluated.")
+    if small:
+        warnings.warn(left_out(small, len(true) + len(small), shots + 1), UserWarning, stacklevel=3)
     score = accuracy_score if hasattr(model, "classes_") else r2_score
     return float(score(np.concatenate(true), np.concatenate(predictions)))
 
@@ -132,15 +196,22 @@ def seed_of(random_state: TableLike) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def parts_of(names: np.ndarray, seed: int, validation: float | Sequence[object]) -> dict[str, np.ndarray]:
-    """The rows of the training and of the validation tasks; with fewer than three tasks, all for both."""
+def parts_of(
+    names: np.ndarray, seed: int, validation: float | Sequence[object], groups: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """The rows of the training and of the validation tasks, whole `groups` of them; with fewer than three tasks or
+    groups, all for both."""
     if None in names:
         raise FewstepError("tasks has empty entries. Give every row the name of its task.")
+    if groups is not None:
+        group_by_task(names, groups)
+        names = groups
     tasks, everything = sorted(set(names.tolist())), np.arange(len(names))
+    what = "tasks" if groups is None else "groups"
     if not isinstance(validation, float | int):
         held_out = {str(name) for name in validation}
         if not held_out or not held_out < set(tasks):
-            raise FewstepError(f"validation names {len(held_out)} tasks. Give some of those in `tasks`, but not all.")
+            raise FewstepError(f"validation names {len(held_out)} {what}. Give some of those in `{what}`, but not all.")
     elif not 0 < validation < 0.5:
         raise FewstepError(f"validation is {validation}. It must be above 0 and below 0.5, such as 0.15.")
     elif len(tasks) < 3:

@@ -29,7 +29,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
     classes, names = getattr(estimator, "classes_", None), getattr(estimator, "feature_names_in_", None)
     about = {
         "class": type(estimator).__name__,
-        "parameters": estimator.get_params() | {"hidden": list(estimator.hidden), "random_state": None},
+        "parameters": estimator.get_params() | _listed_parameters(estimator),
         "history": estimator.history_, "columns": None if names is None else list(names),
         "classes": None if classes is None else _listed(classes),
         "task": None if learned is None else {"inner_steps": learned.inner_steps, "distance": learned._distance},
@@ -54,6 +54,7 @@ def load(path: Path | str) -> Any:
     if about["class"] not in _CLASSES:
         raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
     parameters = about["parameters"] | {"hidden": tuple(about["parameters"]["hidden"])}
+    parameters |= {"dates": tuple(parameters.get("dates", ("days",)))}
     estimator = getattr(_estimators, about["class"])(**parameters)
     estimator.model_ = model
     estimator._only_task = (arrays["known_x"], arrays["known_y"]) if "known_x" in arrays else None
@@ -90,6 +91,10 @@ def model_of(parts: ModelParts, network: Callable[..., Any] | None) -> Model:
     """The model of its parts, with the user's own `network` if it had one."""
     built = build(Experiment(**parts.experiment), network=network)
     return Model(built, jax.tree.map(jnp.asarray, parts.metas), parts.step, parts.calibration)
+
+
+def _listed_parameters(estimator: Any) -> dict[str, JSON]:
+    return {"hidden": list(estimator.hidden), "dates": list(estimator.dates), "random_state": None}
 
 
 def _listed(classes: np.ndarray) -> list[JSON]:

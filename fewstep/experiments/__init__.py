@@ -1,5 +1,7 @@
 """An experiment: what to train, on what, and how; and what is built of it."""
 
+from fewstep.experiments._fitting import TrainedMember as TrainedMember
+from fewstep.experiments._heads import LEARNER_METHODS as LEARNER_METHODS
 from fewstep.experiments._methods import ALIASES as ALIASES
 from fewstep.experiments.build import Built as Built
 from fewstep.experiments.build import build as build

@@ -29,6 +29,31 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fit:
+    """A method that is not trained by outer steps."""
+
+    seed: int = option(0, "Seed of whatever is drawn.", min=0)
+    steps: int = option(1, "The fit counts as one step.", min=0, hidden=True)
+    rounds: tuple[int, ...] = option(
+        (), "Trees of the base, and of the forest on features of the support, instead of the best numbers on the "
+        "validation tasks."
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Portfolio:
+    """Several methods in one go."""
+
+    members: tuple[str, ...] = option((), "Methods to combine (default: all that suit the target).")
+    member_seeds: int = option(2, "Seeds of each member that is trained by outer steps.", min=1)
+    effort: float = option(1.0, "Outer steps of each member, relative to its own number.", min=0.0)
+    refit: bool = option(True, "Train the members that have weight again in the end, on the validation tasks too.")
+    seconds: float = option(0.0, "Seconds in all, by which the steps are planned; 0: no limit.", min=0.0, hidden=True)
+    seed: int = option(0, "Seed of whatever is drawn.", min=0)
+    steps: int = option(1, "The whole counts as one step.", min=0, hidden=True)
+
+
+@dataclasses.dataclass(frozen=True)
 class InnerSteps:
     """How a task is learned by gradient steps."""
 

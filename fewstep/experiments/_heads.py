@@ -14,8 +14,10 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._network import Network
-from fewstep.experiments._groups import FewSteps
-from fewstep.problems import Problem, Value, option
+from fewstep.experiments import _auto
+from fewstep.experiments._fitting import check_rows, fit_trees, trees_again, trees_learner
+from fewstep.experiments._groups import FewSteps, Fit, Portfolio
+from fewstep.problems import Problem, Value, from_signature, option
 from fewstep.tables import whole_tasks
 
 if TYPE_CHECKING:
@@ -108,18 +110,37 @@ def _ridge(experiment: "Experiment", problem: Problem, rule: None, ways: int | N
 
 def _gaussian(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
     _refuse_min_shots(experiment)
+    _refuse_several(experiment, problem)
     return learners.gaussian(problem.network(), problem.x[0])
 
 
 def _mixed(experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None) -> Learner:
     _refuse_min_shots(experiment)
+    _refuse_several(experiment, problem)
     return learners.mixed(problem.x[0])
+
+
+def _neural_process(
+    name: str, group: type, experiment: "Experiment", problem: Problem, rule: None, ways: int | None, norm: str | None
+) -> Learner:
+    """A neural process, which reads the numbers of a row as they are."""
+    own = {field.name: experiment.value(field.name) for field in dataclasses.fields(group)}
+    sizes = learners.Sizes(problem.x[0], problem.outputs, classes=problem.classes)
+    return getattr(learners, name)(sizes, **own)
 
 
 def _refuse_min_shots(experiment: "Experiment") -> None:
     if experiment.has("min_shots") and experiment.min_shots != experiment.shots:
         raise FewstepError(
             f"`min_shots` does not apply to {experiment.method}, which is fitted to all rows of a task. Leave it out."
+        )
+
+
+def _refuse_several(experiment: "Experiment", problem: Problem) -> None:
+    if problem.targets:
+        raise FewstepError(
+            f"{experiment.method} predicts one target, and `y` has {len(problem.targets)}: "
+            f"{', '.join(problem.targets)}. Name one, or use another method, such as ridge."
         )
 
 
@@ -147,6 +168,15 @@ def _check_numbers(name: str, tasks: str, problem: Problem) -> None:
         raise FewstepError(f"{name} predicts numbers, and the target is classes. Try ridge or mtnet.")
 
 
+def _check_rows(name: str, tasks: str, problem: Problem) -> None:
+    if problem.ways is not None:
+        raise FewstepError(f"{name} reads rows of numbers, and {tasks} are images. Try snail or prototypes.")
+
+
+# Of a transformer that is trained from scratch: the steps are small, and of many tasks.
+_STEPS: dict[str, Value] = {"outer_lr": 1e-3, "schedule": "cosine", "clip_norm": 1.0, "meta_batch": 16}
+
+
 def _method(name: str) -> dict[str, Value]:
     """What differs for one of the learners."""
     parts: dict[str, Value] = {"groups": ()}
@@ -158,6 +188,17 @@ def _method(name: str) -> dict[str, Value]:
         parts |= {"learner": partial(_in_context, name), "network": False}
     if name in learners.PROCESSES:
         parts |= {"check": partial(_check_numbers, name), "tasks": _whole, "loss": False}
+    if name in learners.TREES:
+        parts |= {
+            "groups": (Fit,), "check": partial(check_rows, name), "learner": partial(trees_learner, name),
+            "fit": partial(fit_trees, name), "again": trees_again, "network": False, "loss": False,
+        }  # fmt: skip
+    if name in learners.NEURAL_PROCESSES:
+        group = from_signature(name, getattr(learners, name))
+        parts |= {
+            "check": partial(_check_rows, name), "learner": partial(_neural_process, name, group), "groups": (group,),
+            "network": False, "loss": False, "weak_defaults": _STEPS,
+        }  # fmt: skip
     return parts
 
 
@@ -169,4 +210,10 @@ _OWN: Mapping[str, dict[str, Value]] = {
     "gaussian": {"learner": _gaussian},
     "mixed": {"learner": _mixed, "network": False},
 }
-LEARNER_METHODS: dict[str, dict[str, Value]] = {name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}
+_AUTO: dict[str, Value] = {
+    "groups": (Portfolio,), "check": partial(check_rows, "auto"), "learner": _auto.learner, "fit": _auto.fit,
+    "parts": _auto.parts,
+}  # fmt: skip
+LEARNER_METHODS: dict[str, dict[str, Value]] = {
+    **{name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}, "auto": _AUTO,
+}  # fmt: skip

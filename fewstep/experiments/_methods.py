@@ -15,12 +15,14 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
 from fewstep._rule import Rule, Stage, chain
+from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
 from fewstep.files import called, function_of
-from fewstep.problems import Problem, Value, Values, from_signature, is_own
+from fewstep.problems import Problem, Value, Values, from_signature, is_own, without
 
 if TYPE_CHECKING:
+    from fewstep.experiments.build import Built
     from fewstep.experiments.experiment import Experiment
 
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
@@ -38,7 +40,10 @@ class Method(NamedTuple):
     - `rule(experiment)` is the rule of its inner steps, for those that have one;
     - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
     - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
-    - `steps` says that it learns a task by gradient steps.
+    - `steps` says that it learns a task by gradient steps;
+    - `fit(built, train, say)` makes its meta-parameters where that is not done by outer steps; `train(name, member)`
+      trains one of its members, whose options `parts(experiment)` gives by their method. `again(trained)` are the
+      options by which a training is repeated on other tasks, without validating.
     """
 
     name: str
@@ -55,6 +60,13 @@ class Method(NamedTuple):
     loss: bool = True
     outer: str | None = None
     weak_defaults: Values = MappingProxyType({})
+    fit: Callable[["Built", TrainMember, Say], Fitted] | None = None
+    parts: Callable[["Experiment"], dict[str, dict[str, Value]]] = lambda experiment: {}
+    again: Callable[[TrainedMember], Values] = lambda trained: {
+        "steps": max(1, trained.steps),
+        "keep": "last",
+        "patience": 0,
+    }
 
 
 def locate(text: str, folder: Path | None) -> str:
@@ -73,9 +85,21 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
-        text, (InnerSteps, *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
+        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
         steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
+
+
+def _inner_steps(factories: list[tuple[str, Callable[..., Rule]]]) -> type:
+    """The options of the inner steps, without those of a step that a user's rule takes itself."""
+    for name, factory in factories:
+        if not is_own(name) or not _has_step(called(f"{name}()", factory)):
+            continue
+        group: type = InnerSteps
+        for unused in {"inner_lr", "inner_optimizer", "inner_clip"} - {*inspect.signature(factory).parameters}:
+            group = without(group, unused)
+        return group
+    return InnerSteps
 
 
 def _slug(name: str) -> str:
@@ -138,8 +162,10 @@ def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experim
     return chain(_step(experiment, 1.0 if sets_step_size else experiment.inner_lr), *parts)
 
 
-def _has_step(rule: Rule) -> bool:
+def _has_step(rule: object) -> bool:
     """Whether a user's rule says itself how a gradient becomes a step; one that was made without `link` always does."""
+    if not isinstance(rule, Rule):
+        return False
     return any(part.name == "rule" or part.stage is Stage.OPTIMIZE for part in rule.links or (rule,))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import PyTree
 
@@ -16,12 +18,14 @@ from fewstep._network import Network, flatten
 from fewstep._outer import Outer
 from fewstep._rule import Rule
 from fewstep.evaluation import Validate, make_validate
+from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
+from fewstep.learners import Member
 from fewstep.outers import OUTERS, refuse_without_signal
 from fewstep.problems import Kind, Options, Problem, Value, kind_of
-from fewstep.training import Trained, train
+from fewstep.training import Trained, TrainState, first_state, state_of, train
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,7 +48,45 @@ class Built:
     @lru_cache  # noqa: B019  # a learner made twice would be compiled twice
     def learner_for(self, ways: int | None = None, norm: str | None = None) -> Learner:
         """The learner for tasks of so many classes, with some statistics to normalize by."""
-        return self.method.learner(self.experiment, self.problem, self.rule, ways, norm)
+        members = {name: part.member for name, part in self.parts.items()}
+        return self.method.learner(self.experiment, self.problem, members or self.rule, ways, norm)
+
+    @cached_property
+    def parts(self) -> dict[str, "Built"]:
+        """What it is made of, if it is made of several."""
+        return {name: build(experiment, self.problem) for name, experiment in self.experiment.parts.items()}
+
+    @property
+    def member(self) -> Member:
+        """It as a member of a portfolio."""
+        return Member(self.learner, self.inner_steps, len(self.experiment.seed_list), self.samples)
+
+    def again(self, trained: TrainedMember) -> "Built":
+        """The same to be trained once more for as long as was best, on the validation tasks too."""
+        settings = {"all_tasks": True, **self.method.again(trained)}
+        assert self.problem.with_validation is not None
+        return build(self.experiment.replace(**settings), self.problem.with_validation())
+
+    def first(self) -> PyTree:
+        """The parameters of each seed before training, with an axis of seeds in front."""
+        return first_state(self.learner, self.optimizer, self.experiment.seed_list).meta
+
+    def kept(self, state: TrainState, keep: str | None = None) -> TrainedMember:
+        """The parameters to keep of each seed: the last ones, or the best on the validation tasks if there are some."""
+        if not self.experiment.has("keep"):
+            return TrainedMember(state.meta, int(state.step))
+        best = jnp.isfinite(state.best.score) & ((keep or self.experiment.keep) == "best")
+        choose = lambda new, old: jnp.where(best.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        steps = np.where(best, state.best.step, state.step)
+        return TrainedMember(jax.tree.map(choose, state.best.meta, state.meta), round(float(steps.mean())))
+
+    def fit(self, train: TrainMember, say: Say = lambda message: None) -> tuple[TrainState, Fitted]:
+        """Fits what is not trained by outer steps; `train(name, part)` trains a part."""
+        assert self.method.fit is not None
+        fitted = self.method.fit(self, train, say)
+        stacked = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], fitted.meta)
+        state = state_of(stacked, self.optimizer, jnp.asarray(self.experiment.seed_list))
+        return state._replace(step=jnp.asarray(self.experiment.steps)), fitted
 
     @cached_property
     def network(self) -> Network:
@@ -104,7 +146,8 @@ class Built:
             self.learner, self.training, steps=experiment.steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
-            validate_every=experiment.validate_every, patience=experiment.patience or None, **how,
+            validate_every=experiment.validate_every, patience=experiment.patience or None,
+            small=self.problem.held_out is not None, **how,
         )  # fmt: skip
 
 
@@ -187,6 +230,8 @@ def _outer(experiment: Experiment, method: Method) -> Outer:
 
 
 def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
+    if not experiment.has("outer_lr"):  # nothing is trained by outer steps
+        return optax.sgd(0.0)
     lr, steps = experiment.outer_lr, experiment.steps
     rate = {
         "constant": lambda: lr,
@@ -203,4 +248,4 @@ def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
 
 def plans_for_its_steps(experiment: Experiment) -> bool:
     """Whether the outer step size depends on the number of steps, so that raising it later changes the past."""
-    return experiment.schedule != "constant"
+    return experiment.has("schedule") and experiment.schedule != "constant"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fewstep import rules
 from fewstep._errors import FewstepError
-from fewstep.experiments._groups import FewSteps, Machine, OuterStep, Training
-from fewstep.experiments._heads import FullContext
+from fewstep.experiments._groups import Machine, OuterStep, Training
+from fewstep.experiments._heads import LEARNER_METHODS
 from fewstep.experiments._methods import Method, locate, method_of
 from fewstep.files import file_of
 from fewstep.outers import OUTERS
@@ -25,6 +25,7 @@ from fewstep.problems import (
     from_signature,
     is_own,
     kind_of,
+    without,
 )
 
 VERSION = 2  # of the configuration
@@ -107,7 +108,13 @@ class Experiment:
     @property
     def seed_list(self) -> list[int]:
         """The seeds that are trained together."""
-        return list(range(self.seed, self.seed + self.seeds))
+        return list(range(self.seed, self.seed + (self.seeds if self.has("seeds") else 1)))
+
+    @property
+    def parts(self) -> dict[str, "Experiment"]:
+        """The experiments that it is made of, by name, if it is made of several."""
+        settings = method_of(self.method, self.folder).parts(self)
+        return {name: _member(self, name, options) for name, options in settings.items()}
 
     @property
     def public_method(self) -> str:
@@ -177,18 +184,21 @@ def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Val
     groups: dict[str, type] = {kind.name: kind.options(tasks)}
     if way.network or kind.features:
         network = OwnNetwork if own else kind.network(tasks)
-        groups["network"] = network if way.loss else _without(network, "loss")
+        groups["network"] = network if way.loss else without(network, "loss")
     for group in way.groups:
         title = {"InnerSteps": "inner_steps", "FewSteps": "inner_steps"}.get(group.__name__, group.__name__.lower())
         groups[title] = group
-    groups["outer_step"] = OuterStep
+    if way.fit is None:
+        groups["outer_step"] = OuterStep
     if way.steps and (more := _outer_options(outer)) is not None:
         groups[outer] = more
-    groups |= {"training": Training, "machine": Machine}
+    groups |= {"machine": Machine} if way.fit is not None else {"training": Training, "machine": Machine}
     groups = _distinct(groups)
     defaults = {**way.weak_defaults, **kind.defaults(tasks, way.name, given), **way.defaults(given)}
     if "clip_value" in given:
         defaults.pop("clip_norm", None)
+    if way.fit is not None:
+        defaults.pop("steps", None)  # a fit is one step
     if way.outer:
         defaults["outer"] = way.outer
     names = {field.name for group in groups.values() for field in dataclasses.fields(group)}
@@ -202,7 +212,7 @@ def _distinct(groups: dict[str, type]) -> dict[str, type]:
     distinct: dict[str, type] = {}
     for title, group in groups.items():
         for name in [field.name for field in dataclasses.fields(group) if field.name in taken]:
-            group = _without(group, name)
+            group = without(group, name)
         if names := {field.name for field in dataclasses.fields(group)}:
             distinct[title], taken = group, taken | names
     return distinct
@@ -219,7 +229,8 @@ def every_option() -> type:
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
              for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
     others = [group for kind in KINDS for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
-    groups = [*(group for plan in plans for group in plan.groups.values()), *others, FewSteps, FullContext]
+    own = [group for method in LEARNER_METHODS.values() for group in method["groups"]]
+    groups = [*(group for plan in plans for group in plan.groups.values()), *others, *own]
     fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
     return dataclasses.make_dataclass("Options", [(name, field.type, field) for name, field in fields.items()])
 
@@ -231,12 +242,6 @@ def _outer_options(outer: str) -> type | None:
     return group if dataclasses.fields(group) else None
 
 
-@lru_cache
-def _without(group: type, name: str) -> type:
-    fields = [(field.name, field.type, field) for field in dataclasses.fields(group) if field.name != name]
-    return dataclasses.make_dataclass(group.__name__, fields, frozen=True)
-
-
 def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Values) -> str:
     """Why an option does not apply, in words."""
     if is_own(str(options.get("network", ""))) and name in {
@@ -244,6 +249,15 @@ def _reason(plan: OptionPlan, name: str, method: str, tasks: str, options: Value
     }:
         return ": `network` brings its own network"
     return f" to {method} on {tasks.partition(':')[0]}"
+
+
+def _member(whole: Experiment, method: str, options: Values) -> Experiment:
+    """A member of an experiment, with those of the options that apply to it."""
+    names = {field.name for _, field in plan_of(method, whole.tasks, options, whole.folder).fields()}
+    member = Experiment(method, whole.tasks, folder=whole.folder, **{k: v for k, v in options.items() if k in names})
+    if not member.has("outer_lr") or whole.effort == 1:
+        return member
+    return member.replace(steps=max(1, round(whole.effort * member.steps)))
 
 
 def _file_name(value: Value) -> Value:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jaxtyping import Array, Float, Key
 
 from fewstep._episode import Batch, Episode
 from fewstep._learner import Adapted, Learner
 from fewstep._network import Network
 from fewstep._rule import Meta
+from fewstep.compute import cholesky, solve_factored, solve_lower
 from fewstep.networks.mlp import mlp
 
 Kernel = Callable[[dict[str, Array], Array, Array], Array]
@@ -92,23 +92,33 @@ def conditioned(mean: Network, kernel: Kernel, start: dict[str, Array]) -> Learn
         both = there[:, None] * there[None]
         noise = jnp.exp(meta["kernel"]["noise"]) + _MIN_NOISE
         matrix = both * kernel(meta["kernel"], batch.x, batch.x) + jnp.diag(there * noise + (1 - there))
-        return cholesky(matrix, lower=True), there[:, None] * (batch.y - around(meta, batch.x))
+        return cholesky(matrix), there[:, None] * (batch.y - around(meta, batch.x))
 
     def loss(meta: Meta, key: Key[Array, ""], episode: Episode) -> Float[Array, ""]:
         """The negative logarithm of the likelihood of all rows, for each row."""
         every: Batch = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), *episode)
         root, residual = factored(meta, every)
-        white = solve_triangular(root, residual, lower=True)
+        white = solve_lower(root, residual)
         return (jnp.sum(jnp.square(white)) / 2 + jnp.sum(jnp.log(jnp.diag(root)))) / jnp.sum(every.weight > 0)
 
     def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
         root, residual = factored(meta, support)
         there = (support.weight > 0).astype(support.x.dtype)[:, None]
-        once = Adapted({"x": support.x, "alpha": there * cho_solve((root, True), residual)}, ())
+        fast = {"x": support.x, "alpha": there * solve_factored(root, residual), "root": root, "there": there}
+        once = Adapted(fast, ())
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
     def predict(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
         x = jnp.asarray(x)
         return around(meta, x) + kernel(meta["kernel"], x, adapted.fast["x"]) @ adapted.fast["alpha"]
 
-    return Learner(init, loss, adapt, predict)
+    def spread(meta: Meta, adapted: Adapted, x: Array, weight: Array | None = None) -> Array:
+        """The deviation of a new value: the prior's, less what the support says, and the noise."""
+        x, fast = jnp.asarray(x), adapted.fast
+        prior = jax.vmap(lambda row: kernel(meta["kernel"], row[None], row[None])[0, 0])(x)
+        white = solve_lower(fast["root"], fast["there"] * kernel(meta["kernel"], fast["x"], x))
+        noise = jnp.exp(meta["kernel"]["noise"]) + _MIN_NOISE
+        variance = jnp.maximum(prior - jnp.sum(jnp.square(white), axis=0), 0.0) + noise
+        return jnp.broadcast_to(jnp.sqrt(variance)[:, None], (x.shape[0], fast["alpha"].shape[1]))
+
+    return Learner(init, loss, adapt, predict, spread=spread)

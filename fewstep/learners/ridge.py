@@ -18,6 +18,7 @@ from fewstep._episode import Batch
 from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
+from fewstep.compute import solve_positive
 from fewstep.learners._features import by_features
 
 
@@ -51,7 +52,7 @@ def ridge(
         root = jnp.where(there, jnp.sqrt(jnp.where(there, support.weight, 1.0)), 0.0)[:, None]
         weighted = root * f
         gram = weighted @ weighted.T + jnp.exp(start["log_penalty"]) * jnp.eye(f.shape[0])
-        return {"weights": start["weights"] + weighted.T @ jnp.linalg.solve(gram, root * (y - f @ start["weights"]))}
+        return {"weights": start["weights"] + weighted.T @ solve_positive(gram, root * (y - f @ start["weights"]))}
 
     def compare(meta: Meta, memory: dict[str, Array], raw: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
         answer = extend(raw) @ memory["weights"]

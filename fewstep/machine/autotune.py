@@ -35,7 +35,7 @@ def fastest(experiment: Experiment, say: Callable[[str], None]) -> Layout:
     """The layout of an experiment: the one it names, else for long trainings of heavy tasks the fastest of a few."""
     plain = layout.choose(experiment)
     chosen = experiment.devices > 0 or experiment.chunk > 0
-    if chosen or plain.chunk is None or experiment.steps < LONG:
+    if chosen or plain.chunk is None or experiment.steps < LONG or not experiment.has("meta_batch"):
         return plain
     file = cache() / "layouts.json"
     measurements = read_json(file) or {}

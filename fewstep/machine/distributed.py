@@ -146,14 +146,14 @@ def _meet() -> None:
     agree(True)
 
 
-def agreed_layout(chosen: Layout, *, asked: bool) -> Layout:
-    """The layout of process 0: the devices that were `asked` for or that the environment names, or as `chosen`. Of
-    several processes with other than host devices, each uses all it sees."""
-    if not asked and DEVICES in os.environ:
+def agreed_layout(chosen: Layout, *, explicit: bool) -> Layout:
+    """The layout of process 0: the devices that the user chose (`explicit`), that the environment names, or `chosen`.
+    Of several processes with other than host devices, each uses all it sees."""
+    if not explicit and DEVICES in os.environ:
         if not os.environ[DEVICES].isdecimal() or int(os.environ[DEVICES]) < 1:
             raise FewstepError(f"{DEVICES} is {os.environ[DEVICES]!r}. Give a number from 1 on, or unset it.")
         chosen = chosen._replace(devices=int(os.environ[DEVICES]))
-    elif not asked and several() and not on_cpu():
+    elif not explicit and several() and not on_cpu():
         chosen = chosen._replace(devices=jax.local_device_count())
     return Layout(*agree(chosen))
 

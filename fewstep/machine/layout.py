@@ -21,6 +21,10 @@ _THREADS = "PJRT_NPROC"  # how many threads JAX's CPU client gets, read when it 
 
 def choose(experiment: Experiment) -> Layout:
     """The given layout, completed: heavy tasks one at a time on every core, light ones all together on one."""
+    if experiment.parts:  # made before the first of them starts JAX
+        return max((choose(part) for part in experiment.parts.values()), key=lambda layout: layout.devices)
+    if not experiment.has("meta_batch"):
+        return Layout(1, None)
     heavy = (kind_of(experiment.located(experiment.tasks)).heavy or _work(experiment) >= _HEAVY) and on_cpu()
     devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy else 1)
     return Layout(devices, experiment.chunk or (1 if heavy else None))
@@ -29,9 +33,9 @@ def choose(experiment: Experiment) -> Layout:
 def lay_out(experiment: Experiment, layout: Layout | None = None) -> Layout:
     """The devices of a training, made before JAX starts, and its chunk: by rule of thumb, unless a layout is chosen. Of
     several processes, all start JAX here."""
-    wanted = experiment.devices > 0
-    places = distributed.agreed_layout(layout or choose(experiment), asked=wanted)
-    places = places._replace(devices=prepare(places, wanted=wanted))
+    explicit = experiment.devices > 0
+    places = distributed.agreed_layout(layout or choose(experiment), explicit=explicit)
+    places = places._replace(devices=prepare(places, explicit=explicit))
     if distributed.several():
         jax.devices()  # it waits for the others, so none may be waiting for something else
     return places
@@ -52,17 +56,17 @@ def make_mesh(devices: int) -> Mesh | None:
     return Mesh(np.asarray(there[:devices]), ("tasks",))
 
 
-def prepare(layout: Layout, *, wanted: bool) -> int:
+def prepare(layout: Layout, *, explicit: bool) -> int:
     """Makes as many host devices as the layout wants, and returns how many to use.
 
-    New devices can only be made before JAX has started. After that a number the user `wanted` stands, for
+    New devices can only be made before JAX has started. After that an `explicit` number, the user's, stands, for
     `make_mesh` to say what is wrong with it; one that was chosen here gives way.
     """
     if layout.devices > 1 and on_cpu():
         try:
             jax.config.update("jax_num_cpu_devices", layout.devices)
         except RuntimeError:
-            return layout.devices if wanted else min(layout.devices, len(jax.devices()))
+            return layout.devices if explicit else min(layout.devices, len(jax.devices()))
     elif on_cpu() and not jax.distributed.is_initialized():
         _start_with_one_thread()
     return layout.devices
@@ -81,7 +85,11 @@ def _start_with_one_thread() -> None:
 
 
 def _work(experiment: Experiment) -> int:
-    """About how many products a step takes, of a perceptron."""
+    """About how many products a step takes, of a perceptron or of the blocks of a transformer."""
+    if experiment.has("ff"):
+        own = 4 * experiment.width**2 + 2 * experiment.width * experiment.ff
+        rows = experiment.shots + experiment.queries
+        return experiment.blocks * own * rows * experiment.meta_batch * experiment.seeds
     widths = experiment.hidden if experiment.has("hidden") else (40, 40)
     steps = experiment.inner_steps if experiment.has("inner_steps") else 0
     rows = max(experiment.shots, experiment.queries) * (steps + 1)

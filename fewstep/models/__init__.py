@@ -9,12 +9,19 @@ from fewstep.models._calibration import LEVELS as LEVELS
 from fewstep.models._calibration import Calibration as Calibration
 from fewstep.models._calibration import calibrate as calibrate
 from fewstep.models._calibration import coverage as coverage
+from fewstep.models._calibration import coverage_by_task as coverage_by_task
 from fewstep.models._calibration import each_left_out as each_left_out
+from fewstep.models._calibration import residual_of as residual_of
+from fewstep.models._evaluate import HeldOut as HeldOut
+from fewstep.models._evaluate import Pooled as Pooled
+from fewstep.models._evaluate import calibrate_by as calibrate_by
 from fewstep.models._evaluate import calibrate_model as calibrate_model
+from fewstep.models._evaluate import evaluate_held_out as evaluate_held_out
 from fewstep.models._evaluate import evaluate_model as evaluate_model
 from fewstep.models._evaluate import evaluate_places as evaluate_places
+from fewstep.models._evaluate import pooled_of as pooled_of
+from fewstep.models._evaluate import verdicts_of as verdicts_of
 from fewstep.models._fit import FittedTable as FittedTable
-from fewstep.models._fit import fit_model as fit_model
 from fewstep.models._fit import fit_table as fit_table
 from fewstep.models._fit import kept_metas as kept_metas
 from fewstep.models._model import Info as Info
@@ -28,3 +35,6 @@ from fewstep.models._save import load_model as load_model
 from fewstep.models._save import load_pretrained as load_pretrained
 from fewstep.models._save import pretrained as pretrained
 from fewstep.models._save import save_model as save_model
+from fewstep.models._verdict import Verdict as Verdict
+from fewstep.models._verdict import judge as judge
+from fewstep.models._verdict import judge_errors as judge_errors

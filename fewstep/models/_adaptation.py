@@ -20,7 +20,8 @@ LEVEL = 0.9
 
 
 class Adaptation(NamedTuple):
-    """A model after learning from so many rows; `distance` is how far the farthest lies outside of what training had.
+    """A model after learning from so many rows; `distance` is how far the farthest lies outside of what training had,
+    and `residual` what it leaves over on them.
 
     `answer(x)` asks it.
     """
@@ -32,6 +33,7 @@ class Adaptation(NamedTuple):
     distance: float = 0.0
     ways: int | None = None
     norm: str | None = None
+    residual: np.ndarray = np.zeros(1)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -59,20 +61,23 @@ class Adaptation(NamedTuple):
         answer = Answer(mean, low, high, spread)
         if self.calibration is None:
             return answer
-        return calibrated(self.model, answer, self.shots, level=level, distance=distance + self.distance)
+        far = distance + self.distance
+        return calibrated(self.model, answer, self.shots, level=level, distance=far, residual=self.residual)
 
 
 def calibrated(
-    model: Model, answer: Answer, shots: int, *, level: float = LEVEL, distance: np.ndarray | float = 0.0
-) -> Answer:
+    model: Model, answer: Answer, shots: int, *, level: float = LEVEL, distance: np.ndarray | float = 0.0,
+    residual: np.ndarray | float = 0.0,
+) -> Answer:  # fmt: skip
     """An answer with the intervals or probabilities of a model that is calibrated, after learning from so many rows.
-    `distance` is how far each row, and what was learned from, lies outside of what training had."""
+    `distance` is how far each row, and what was learned from, lies outside of what training had, and `residual` what
+    the model leaves over on the rows learned from, as in `Info`."""
     known, mean, spread = model.calibration, np.asarray(answer.mean, float), np.asarray(answer.spread, float)
     assert known is not None
     if model.problem.classes:
         mean = known.probabilities(mean, shots)
         return Answer(mean, mean, mean, spread, calibrated=True)
-    half = known.half(spread, shots, level) + (np.reshape(distance, (-1, 1)) if np.size(distance) else 0.0)
+    half = known.half(spread, residual, shots, level) + (np.reshape(distance, (-1, 1)) if np.size(distance) else 0.0)
     return Answer(mean, mean - half, mean + half, spread, calibrated=True)
 
 
@@ -98,20 +103,21 @@ def adapt(
     teach, _ = _programs(model, ways, norm, count)
     weight = np.asarray(support.weight) if isinstance(support, Batch) else np.ones(len(x), np.float32)
     batch = Batch(*(jnp.asarray(_pad(np.asarray(part))) for part in (x, y, weight.astype(np.float32))))
-    adapted = teach(model.stacked, jax.random.key(seed), batch)
-    return Adaptation(model, adapted, len(x), count, distance, ways, norm)
+    adapted, residual = teach(model.stacked, jax.random.key(seed), batch)
+    return Adaptation(model, adapted, len(x), count, distance, ways, norm, np.asarray(residual, float))
 
 
 @lru_cache(maxsize=32)
 def _programs(
     model: Model, ways: int | None, norm: str | None, steps: int
-) -> tuple[Callable[..., Adapted], Callable[..., Members]]:
+) -> tuple[Callable[..., tuple[Adapted, jax.Array]], Callable[..., Members]]:
     """The compiled functions that learn a task and answer, kept for the next task."""
     how: dict[str, Value] = {"ways": ways, "norm": norm}
 
     @jax.jit
-    def teach(metas: Meta, key: jax.Array, support: Batch) -> Adapted:
-        return learn(model, key, support, metas=metas, steps=steps, **how)[0]
+    def teach(metas: Meta, key: jax.Array, support: Batch) -> tuple[Adapted, jax.Array]:
+        adapted, info = learn(model, key, support, metas=metas, steps=steps, **how)
+        return adapted, info.residual
 
     return teach, jax.jit(lambda metas, adapted, x: answer(model, adapted, x, metas=metas, **how))
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from fewstep.experiments import make_problem
 from fewstep.models._adaptation import LEVEL
 from fewstep.models._calibration import Calibration, calibrate, coverage, each_left_out
 from fewstep.models._model import Model
+from fewstep.models._verdict import Verdict, judge
 from fewstep.problems import (
     Answers,
     Plan,
@@ -26,11 +27,14 @@ from fewstep.problems import (
     class_scores,
     draws_of,
     score_answers,
+    target_scores,
 )  # fmt: skip
-from fewstep.tables import Rows, check_sizes
+from fewstep.tables import Rows, large_enough
 
 _SHOTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # numbers of rows that intervals are calibrated for
 _TASKS, _QUERIES = 600, 10
+
+Pooled = Callable[[Plan], Mapping[int, Answers]]
 
 
 def evaluate_model(
@@ -65,7 +69,7 @@ def evaluate_places(
     if model.problem.held_out is not None:
         for name in (name for change in places.values() for name in change):
             raise FewstepError(f"`{name}` does not apply: the held-out tasks are what they are. Leave it out.")
-        return {name: _held_out(model, plan, steps, say) for name in places}
+        return {name: evaluate_held_out(model, plan, steps=steps, say=say).rows for name in places}
     problem, ways = model.problem, plan.ways or model.problem.ways
     queries = plan.queries or (model.experiment.queries if ways else _QUERIES)
     problems = {
@@ -131,18 +135,51 @@ def _row(model: Model, split: str, shots: int, steps: int, values: np.ndarray, m
     )  # fmt: skip
 
 
-def _held_out(model: Model, plan: Plan, steps: tuple[int, ...], say: Say) -> list[ScoreRow]:
-    """The root of the mean squared error in the target's unit, or the accuracy with the scores of probabilities."""
+class HeldOut(NamedTuple):
+    """What a model answers on the held-out tasks of a split: the scores after each number of steps, and by the number
+    of shots the answers after those of its training, or the most that were asked for."""
+
+    rows: list[ScoreRow]
+    answers: dict[int, Answers]
+
+
+def evaluate_held_out(
+    model: Model, plan: Plan, *, steps: tuple[int, ...], say: Say = lambda message: None
+) -> HeldOut:  # fmt: skip
+    """Evaluates a model whose tasks are a list: the root of the mean squared error in the target's unit, or the
+    accuracy with the scores of probabilities."""
+    _check(model, plan, steps)
     assert model.problem.held_out is not None
-    tasks, rows = model.problem.held_out(plan.split), []
-    check_sizes(tasks, max(plan.shots), plan.split)
+    steps, rows, kept = steps if model.built.steps else (0,), [], {}
+    tasks = large_enough(model.problem.held_out(plan.split), max(plan.shots), plan.split, say)
+    usual = steps.index(model.steps) if model.steps in steps else len(steps) - 1
     for shots in plan.shots:
         say(f"Evaluating {len(tasks.names)} {plan.split} tasks at {shots} shots.")
         answers = _ask(model, tasks, shots, steps, draws_of(tasks), plan.seed, max(plan.shots))
         rows += [
             _held_out_row(model, answers, plan.split, shots, count, number) for number, count in enumerate(steps)
         ]  # fmt: skip
-    return rows
+        kept[shots] = answers.at(usual)
+    return HeldOut(rows, kept)
+
+
+def pooled_of(model: Model) -> Pooled | None:
+    """What gives the answers, by the number of shots of a plan, of a model that does not learn from a task: what a
+    verdict compares with. `None` where there is none."""
+    of_kind, problem = model.kind.pooled, model.problem
+    return None if of_kind is None or problem.held_out is None else lambda plan: of_kind(problem, plan)
+
+
+def verdicts_of(model: Model, held_out: HeldOut, pooled: Mapping[int, Answers]) -> list[Verdict]:
+    """The verdict on a model for each number of shots, from its answers and those of a `pooled` model, which does not
+    learn from a task, on the same draws. The probabilities of classes count as the model gives them: calibrated."""
+    problem, known = model.problem, model.calibration
+    verdicts = []
+    for shots, answers in held_out.answers.items():
+        if problem.classes and known is not None:
+            answers = answers._replace(mean=known.probabilities(answers.mean, shots))
+        verdicts.append(judge(answers, pooled[shots], shots, scale=problem.scale, classes=problem.classes))
+    return verdicts
 
 
 def _ask(
@@ -166,6 +203,7 @@ def _held_out_row(model: Model, answers: Answers, split: str, shots: int, steps:
         more = class_scores(known.probabilities(shares, shots) if known else shares, here)
     elif known is not None:
         more = {"coverage90": coverage(known, here, shots, LEVEL)}
+    more |= target_scores(problem.targets, here)
     return ScoreRow(
         split, shots, steps, problem.metric, score.mean, score.interval95, score.n_tasks, seeds=len(alone),
         seed_std=float(np.std(alone, ddof=1)) if len(alone) > 1 else None, **more,
@@ -175,14 +213,17 @@ def _held_out_row(model: Model, answers: Answers, split: str, shots: int, steps:
 def calibrate_model(model: Model, rows: Rows, seed: int = 0) -> tuple[Calibration | None, float | None]:
     """Intervals, or probabilities, that are right on held-out tasks; and the share of a task's values inside 90%
     intervals that were calibrated on the other tasks."""
-    shots, classes = model.experiment.shots, model.problem.classes
+    shots = model.experiment.shots
     most = min(max(2 * shots, 10), int(rows.counts.min()) - 1)
     sizes = sorted({number for number in (*_SHOTS, min(shots, most)) if 0 < number <= most})
     draws = draws_of(rows, 200)
     answers = {number: _ask(model, rows, number, (model.steps,), draws, seed, most) for number in sizes}
-    if not answers:
-        return None, None
-    if classes:
-        return calibrate(answers, classes=True), None
-    at = max(number for number in sizes if number <= max(shots, sizes[0]))
-    return calibrate(answers), each_left_out(answers[at], at)
+    return calibrate_by(model, answers) if answers else (None, None)
+
+
+def calibrate_by(model: Model, answers: Mapping[int, Answers]) -> tuple[Calibration, float | None]:
+    """The same by what was answered on held-out tasks, for each number of rows learned from."""
+    if model.problem.classes:
+        return calibrate(dict(answers), classes=True), None
+    at = max(number for number in answers if number <= max(model.experiment.shots, min(answers)))
+    return calibrate(dict(answers)), each_left_out(answers[at], at)

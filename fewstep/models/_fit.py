@@ -1,7 +1,7 @@
 """Trains a model in memory, and chooses which of its parameters to keep."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -9,36 +9,19 @@ import numpy as np
 
 from fewstep._rule import Meta
 from fewstep.experiments import Built, Experiment, build, network_options
-from fewstep.models._evaluate import calibrate_model
+from fewstep.models._evaluate import calibrate_by, calibrate_model
 from fewstep.models._model import Model
-from fewstep.problems import problem_of_rows
+from fewstep.problems import Answers, problem_of_rows
 from fewstep.tables import Table
 from fewstep.training import Row, TrainState
+
+HeldOut = Mapping[int, Answers]
 
 
 def kept_metas(built: Built, state: TrainState, keep: str | None = None) -> dict[int, Meta]:
     """The meta-parameters of each seed: the last ones, or the best on the validation tasks, where there are such."""
-    seeds = built.experiment.seed_list
-    best = (keep or built.experiment.keep) == "best"
-    scores = np.asarray(state.best.score)
-    stacks = [state.best.meta if best and np.isfinite(scores[n]) else state.meta for n in range(len(seeds))]
-    return {seed: jax.tree.map(lambda leaf, n=n: leaf[n], stacks[n]) for n, seed in enumerate(seeds)}
-
-
-def fit_model(
-    built: Built, watch: Callable[[int, float], None] = lambda step, score: None
-) -> tuple[Model, list[tuple[int, float]]]:
-    """Trains what was built, without a folder: the model, and the mean score of each validation by its step."""
-    history: list[tuple[int, float]] = []
-
-    def note(state: TrainState, rows: list[Row]) -> None:
-        for row in rows:
-            if row.validation is not None:
-                history.append((row.step, float(np.mean(row.validation))))
-                watch(*history[-1])
-
-    state = built.train(on_segment=note).state
-    return Model(built, kept_metas(built, state), int(state.step)), history
+    metas = built.kept(state, keep).metas
+    return {s: jax.tree.map(lambda leaf, n=n: leaf[n], metas) for n, s in enumerate(built.experiment.seed_list)}
 
 
 class FittedTable(NamedTuple):
@@ -57,9 +40,26 @@ def fit_table(
     """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too."""
     options = network_options(experiment, network)
     problem = problem_of_rows(experiment.groups[0], options, table.schema, lambda: table)
-    model, history = fit_model(build(experiment, problem), watch)
+    built, history = build(experiment, problem), []
+
+    def note(state: TrainState, rows: list[Row]) -> None:
+        for row in rows:
+            if row.validation is not None:
+                history.append((row.step, float(np.mean(row.validation))))
+                watch(*history[-1])
+
+    state, answers = _trained(built, note)
+    model = Model(built, kept_metas(built, state), int(state.step))
     held_out = table.parts["validation"]
     if set(held_out.names) & set(table.parts["train"].names):  # errors on what it was trained on say nothing
         return FittedTable(model, history, None)
-    calibration, coverage = calibrate_model(model, held_out)
+    calibration, coverage = calibrate_model(model, held_out) if answers is None else calibrate_by(model, answers)
     return FittedTable(dataclasses.replace(model, calibration=calibration), history, coverage)
+
+
+def _trained(built: Built, note: Callable[[TrainState, list[Row]], None]) -> tuple[TrainState, HeldOut | None]:
+    """The state after training, or after a fit, with what it answered on held-out tasks if it says so."""
+    if built.method.fit is None:
+        return built.train(on_segment=note).state, None
+    state, fitted = built.fit(lambda name, part: part.kept(_trained(part, note)[0]))
+    return state, fitted.answers

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from fewstep import losses
 from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 from fewstep._learner import Adapted, Learner
@@ -16,7 +17,7 @@ from fewstep._rule import Meta
 from fewstep.experiments import Built, Experiment
 from fewstep.models._calibration import Calibration
 from fewstep.models._layers import moved, unit_shares
-from fewstep.problems import Kind, Problem
+from fewstep.problems import Kind, Problem, moments
 
 
 class LogLine(NamedTuple):
@@ -84,6 +85,17 @@ class Model:
         with jax.ensure_compile_time_eval():  # it may be asked for first while a program is traced
             return jax.tree.map(lambda *leaves: jnp.stack(leaves), *self.finite.values())
 
+    @cached_property
+    def parts(self) -> dict[str, "Model"]:
+        """The models that it is made of, by name, if it is made of several."""
+        whole = self.meta()
+        models = {}
+        for name, built in self.built.parts.items():
+            seeds = enumerate(built.experiment.seed_list)
+            metas = {seed: jax.tree.map(lambda leaf, n=n: leaf[n], whole["members"][name]) for n, seed in seeds}
+            models[name] = Model(built, metas, self.step)
+        return models
+
     def meta(self, seed: int | None = None) -> Meta:
         """The meta-parameters of one of its seeds, the first by default."""
         if seed is not None and seed not in self.metas:
@@ -99,13 +111,15 @@ class Model:
 
 class Info(NamedTuple):
     """What adapting did, the mean over seeds and samples: the support's loss before and after, whether all is finite,
-    how far each layer moved, and how far a mask let each of its units move."""
+    how far each layer moved, and how far a mask let each of its units move; `residual` is the root of the mean square
+    of what all members together leave over on the support, of each output where intervals are made of it."""
 
     loss_before: Float[Array, ""]
     loss_after: Float[Array, ""]
     finite: Array
     moved: Float[Array, " layers"]
     units: Float[Array, " units"]
+    residual: Float[Array, " outputs"]
 
 
 class Members(NamedTuple):
@@ -143,35 +157,43 @@ def learn(
         value = lambda adapted: loss(learner.predict(meta, adapted, support.x, support.weight), support)
         layers = model.built.network.layers if detail and model.built.rule is not None else ()
         units = unit_shares(layers, model.built.rule, meta, own)
-        return end, (value(start), value(end), moved(layers, start, end), units)
+        fit = learner.predict(meta, end, support.x, support.weight) if _has_residual(model) else jnp.zeros((1, 1))
+        return end, (value(start), value(end), moved(layers, start, end), units, fit)
 
     over_samples = jax.vmap(one, (None, 0))
     metas = model.stacked if metas is None else metas
     adapted, facts = jax.vmap(over_samples, (0, None))(metas, jnp.arange(count))
-    before, after, distance, units = (_mean(values, used) for values in facts)
+    before, after, distance, units, fit = (_mean(values, used) for values in facts)
     counting = [jnp.where(_counts(leaf, used), leaf, 0) for leaf in jax.tree.leaves(adapted)]
     sound = [jnp.isfinite(leaf).all() for leaf in counting if jnp.issubdtype(leaf.dtype, jnp.floating)]
     finite = jnp.isfinite(before) & jnp.isfinite(after) & jnp.all(jnp.asarray(sound, bool))
-    return adapted, Info(before, after, finite, distance, units)
+    left_over = losses.root_by_output(fit, support) if _has_residual(model) else jnp.zeros(1)
+    return adapted, Info(before, after, finite, distance, units, left_over)
+
+
+def _has_residual(model: Model) -> bool:
+    """Whether intervals may be made for it: of numbers, where tasks are a list."""
+    return model.problem.held_out is not None and not model.problem.classes
 
 
 def answer(
     model: Model, adapted: Adapted, x: Array, *, metas: Meta | None = None, used: int | Array | None = None,
     ways: int | None = None, norm: str | None = None,
 ) -> Members:  # fmt: skip
-    """What the adapted members say at rows of x, as numbers or probabilities; pure. Arguments as in `learn`."""
+    """What the adapted members say at rows of x, as numbers or probabilities; pure. Arguments as in `learn`.
+
+    The spread is that between the members, and beside it that which each of them reports itself, if it does."""
     learner = model.learner(ways, norm)
 
-    def one(meta: Meta, member: Adapted) -> Array:
-        y = learner.predict(meta, member, x)
-        return jax.nn.softmax(y) if model.problem.classes else y
+    def one(meta: Meta, member: Adapted) -> tuple[Array, Array]:
+        return moments(learner, meta, member, x, classes=model.problem.classes)
 
     metas = model.stacked if metas is None else metas
-    members = jax.vmap(jax.vmap(one, (None, 0)))(metas, adapted)
+    members, own = jax.vmap(jax.vmap(one, (None, 0)))(metas, adapted)
     used = jnp.asarray(members.shape[1] if used is None else used)
     counts, mean = _counts(members, used), _mean(members, used)
     low, high = jnp.where(counts, members, jnp.inf).min((0, 1)), jnp.where(counts, members, -jnp.inf).max((0, 1))
-    return Members(mean, low, high, jnp.sqrt(_mean(jnp.square(members - mean[None, None]), used)))
+    return Members(mean, low, high, jnp.sqrt(_mean(jnp.square(members - mean[None, None]) + own, used)))
 
 
 def _counts(values: Array, used: Array) -> Array:

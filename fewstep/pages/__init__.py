@@ -3,6 +3,7 @@
 from fewstep.pages._drawing import COLORS as COLORS
 from fewstep.pages._drawing import figure as figure
 from fewstep.pages._drawing import svg as svg
+from fewstep.pages._page import beside as beside
 from fewstep.pages._page import heading as heading
 from fewstep.pages._page import image as image
 from fewstep.pages._page import link as link

@@ -27,15 +27,15 @@ def figure(
         "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
         "svg.fonttype": "path", "svg.hashsalt": "fewstep",
     }):  # fmt: skip
-        made = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(made)
-        yield made, made.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+        plot = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(plot)
+        yield plot, plot.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
 
 
-def svg(made: "matplotlib.figure.Figure", title: str = "") -> Markup:
+def svg(plot: "matplotlib.figure.Figure", title: str = "") -> Markup:
     """The figure as SVG; with a title, also for those who cannot see it."""
     text = io.StringIO()
-    made.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    plot.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     drawing = text.getvalue()[text.getvalue().index("<svg") :]
     name = Markup('<svg role="img" aria-label="{}"').format(title) if title else "<svg"
     return Markup(drawing.replace("<svg", name, 1))

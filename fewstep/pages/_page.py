@@ -22,7 +22,7 @@ def heading(text: str, level: int = 2) -> Markup:
 
 
 def paragraph(text: str, kind: str = "") -> Markup:
-    """A paragraph; of the kind `mark`, one that warns."""
+    """A paragraph; of the kind `mark`, one that warns, and of the kind `verdict`, one that recommends."""
     return _macros().paragraph(text, kind)
 
 
@@ -44,6 +44,11 @@ def table(head: Sequence[object], body: Sequence[Sequence[object]]) -> Markup:
 def image(png: str, alt: str, size: int = 44) -> Markup:
     """A square image of PNG in base64; `alt` says what it shows."""
     return _macros().image(png, alt, size)
+
+
+def beside(parts: Iterable[Markup]) -> Markup:
+    """Parts side by side where there is room."""
+    return _macros().beside(list(parts))
 
 
 def panels(name: str, title: str, drawings: Sequence[Markup], caption: str) -> Markup:

@@ -17,8 +17,12 @@ from fewstep.problems._find import kind_of as kind_of
 from fewstep.problems._held_out import Answers as Answers
 from fewstep.problems._held_out import TaskScore as TaskScore
 from fewstep.problems._held_out import answer_tasks as answer_tasks
+from fewstep.problems._held_out import concatenate as concatenate
 from fewstep.problems._held_out import draws_of as draws_of
+from fewstep.problems._held_out import half_width as half_width
+from fewstep.problems._held_out import moments as moments
 from fewstep.problems._held_out import score_answers as score_answers
+from fewstep.problems._held_out import target_scores as target_scores
 from fewstep.problems._kind import Answer as Answer
 from fewstep.problems._kind import Cell as Cell
 from fewstep.problems._kind import Facts as Facts
@@ -39,12 +43,15 @@ from fewstep.problems._options import Values as Values
 from fewstep.problems._options import fill as fill
 from fewstep.problems._options import from_signature as from_signature
 from fewstep.problems._options import option as option
+from fewstep.problems._options import without as without
 from fewstep.problems._own import OwnNetwork as OwnNetwork
 from fewstep.problems._own import is_own as is_own
 from fewstep.problems._points import Perceptron as Perceptron
 from fewstep.problems._points import points_problem as points_problem
 from fewstep.problems._probability import best_temperature as best_temperature
 from fewstep.problems._probability import class_scores as class_scores
+from fewstep.problems._probability import reliability as reliability
+from fewstep.problems._probability import task_errors as task_errors
 from fewstep.problems._probability import tempered as tempered
 from fewstep.problems._rows import ScoreRow as ScoreRow
 from fewstep.problems._table_pictures import Curve as Curve
@@ -56,3 +63,4 @@ from fewstep.problems.tables import IN_MEMORY as IN_MEMORY
 from fewstep.problems.tables import TableOptions as TableOptions
 from fewstep.problems.tables import problem_of_rows as problem_of_rows
 from fewstep.problems.tables import read_frame as read_frame
+from fewstep.problems.tables import roles_of as roles_of

@@ -4,6 +4,7 @@ Each is a `Learner`, evaluated on the same draws as ours. What they leave open (
 steps) is chosen on the validation tasks.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from fewstep._rule import Meta
 from fewstep.learners import FITTING
 from fewstep.networks.mlp import mlp
 from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
-from fewstep.tables import Rows, Table, whole_tasks
+from fewstep.problems._probability import best_temperature, tempered
+from fewstep.tables import Rows, Table, large_enough, whole_tasks
 from fewstep.training import train
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
@@ -33,6 +35,7 @@ OF_CLASSES = (POOLED, FINETUNED, RIDGE)
 _PENALTIES = tuple(10.0**power for power in range(-3, 3))
 _RATES, _STEPS = (0.003, 0.01, 0.03, 0.1), (0, 1, 5, 20, 50)
 _TRAIN_STEPS = FITTING.steps
+_HIDDEN = (64, 64)
 
 
 class Baseline(NamedTuple):
@@ -57,21 +60,24 @@ def compare(
     shots: Sequence[int],
     *,
     seed: int = 0,
-    hidden: tuple[int, ...] = (64, 64),
+    hidden: tuple[int, ...] = _HIDDEN,
     say: Callable[[str], None] = lambda message: None,
     names: Sequence[str] = BASELINES,
 ) -> list[Compared]:
     """Fits every baseline to the training tasks of a table, and evaluates it on its test tasks."""
     classes = bool(of.schema.classes)
-    names = [name for name in names if not classes or name in OF_CLASSES]
+    single = len(of.schema.targets) == 1
+    scale = of.schema.target.scale if single else 1.0
+    names = [name for name in names if (not classes or name in OF_CLASSES) and (single or name not in (MIXED, PRIOR))]
     rows = []
-    fitted, within = _Fitted(of, hidden, seed, max(shots)), max(shots)
+    all_fitted, within = fitted(of, seed, hidden), max(shots)
+    test = large_enough(of.parts["test"], within, "test")
     for name in names:
         say(f"Baseline: {name}.")
         for number in shots:
-            baseline = fitted.get(name, number)
-            answers = answer(of, baseline, of.parts["test"], number, within, seed)
-            (score,) = score_answers(answers.mean, answers, scale=of.schema.target.scale, classes=classes)
+            baseline = all_fitted.get(name, number, within)
+            answers = answer(of, baseline, test, number, within, seed)
+            (score,) = score_answers(answers.mean, answers, scale=scale, classes=classes)
             rows.append(Compared(name, number, score, answers))
     return rows
 
@@ -86,11 +92,36 @@ def answer(
     )  # fmt: skip
 
 
+def answer_pooled(of: Table, shots: Sequence[int], part: str = "test", seed: int = 0) -> dict[int, Answers]:
+    """What the pooled baseline answers on the tasks of a part of a table, by the number of shots: it learns from none,
+    but the draws are those of a run. Its probabilities are calibrated on the validation tasks, as a run's are."""
+    within, classes = max(shots), bool(of.schema.classes)
+    baseline = fitted(of, seed).get(POOLED, within, within)
+    answers = answer(of, baseline, of.parts[part], within, within, seed)  # alike for every number of rows
+    if not classes:
+        return dict.fromkeys(shots, answers)
+    few = min(within, int(of.parts["validation"].counts.min()) - 1)
+    at = best_temperature(answer(of, baseline, of.parts["validation"], few, few, seed))
+    return dict.fromkeys(shots, answers._replace(mean=tempered(answers.mean, at)))
+
+
+_kept: dict[tuple[str, int], "_Fitted"] = {}  # the last table's
+
+
+def fitted(of: Table, seed: int, hidden: tuple[int, ...] = _HIDDEN) -> "_Fitted":
+    """The baselines of a table, kept while no other table is asked for: `eval` wants the pooled one twice."""
+    digest = hashlib.blake2b(repr((of.digest, of.split, of.schema, hidden)).encode()).hexdigest()
+    if (digest, seed) not in _kept or not of.digest:
+        _kept.clear()
+        _kept[digest, seed] = _Fitted(of, hidden, seed)
+    return _kept[digest, seed]
+
+
 class _Fitted:
     """The baselines of one table; what several share is trained once."""
 
-    def __init__(self, of: Table, hidden: tuple[int, ...], seed: int, within: int):
-        self.of, self.hidden, self.seed, self.within = of, hidden, seed, within
+    def __init__(self, of: Table, hidden: tuple[int, ...], seed: int):
+        self.of, self.hidden, self.seed = of, hidden, seed
         self.inputs, self.outputs = of.schema.widths
         self._metas: dict[str, Meta] = {}
         loss = losses.cross_entropy if of.schema.classes else losses.squared_error
@@ -103,17 +134,18 @@ class _Fitted:
         features = learners.nothing_but_x(self.inputs)
         self.scratch = learners.ridge(features, self.inputs, self.outputs, classes=bool(of.schema.classes))
 
-    def get(self, name: str, shots: int) -> Baseline:
-        """One baseline, its choices made for so many shots."""
-        return {
-            POOLED: lambda shots: Baseline(self.pooled, self._trained(POOLED, self.pooled)),
-            OFFSET: lambda shots: Baseline(self.shifted, self._trained(POOLED, self.pooled)),
+    def get(self, name: str, shots: int, within: int) -> Baseline:
+        """One baseline, its choices made for so many shots, the first of `within` rows set apart."""
+        make: dict[str, Callable[[int, int], Baseline]] = {
+            POOLED: lambda shots, within: Baseline(self.pooled, self._trained(POOLED, self.pooled)),
+            OFFSET: lambda shots, within: Baseline(self.shifted, self._trained(POOLED, self.pooled)),
             FINETUNED: self._finetuned,
             RIDGE: self._ridge,
-            PROCESS: lambda shots: Baseline(self.alone, {}),
-            MIXED: lambda shots: self._process(MIXED, self.mixed),
-            PRIOR: lambda shots: self._process(PRIOR, self.prior),
-        }[name](shots)
+            PROCESS: lambda shots, within: Baseline(self.alone, {}),
+            MIXED: lambda shots, within: self._process(MIXED, self.mixed),
+            PRIOR: lambda shots, within: self._process(PRIOR, self.prior),
+        }
+        return make[name](shots, within)
 
     def _network(self) -> Network:
         return mlp(self.inputs, self.outputs, hidden=self.hidden, std=None)
@@ -133,21 +165,21 @@ class _Fitted:
     def _process(self, name: str, learner: Learner) -> Baseline:
         return Baseline(learner, self._trained(name, learner, rate=FITTING.rate))
 
-    def _finetuned(self, shots: int) -> Baseline:
+    def _finetuned(self, shots: int, within: int) -> Baseline:
         meta = self._trained(POOLED, self.pooled)
         like = self.tuned.init(jax.random.key(0))["rates"]
         at = lambda rate: meta | {"rates": jax.tree.map(lambda leaf: jnp.full_like(leaf, rate), like)}
-        return self._best([Baseline(self.tuned, at(rate)) for rate in _RATES], shots, _STEPS)
+        return self._best([Baseline(self.tuned, at(rate)) for rate in _RATES], shots, within, _STEPS)
 
-    def _ridge(self, shots: int) -> Baseline:
+    def _ridge(self, shots: int, within: int) -> Baseline:
         start = self.scratch.init(jax.random.key(0))
         meta = lambda penalty: start | {"ridge": start["ridge"] | {"log_penalty": jnp.log(penalty)}}
-        return self._best([Baseline(self.scratch, meta(penalty)) for penalty in _PENALTIES], shots, (0,))
+        return self._best([Baseline(self.scratch, meta(penalty)) for penalty in _PENALTIES], shots, within, (0,))
 
-    def _best(self, tried: list[Baseline], shots: int, steps: tuple[int, ...]) -> Baseline:
+    def _best(self, tried: list[Baseline], shots: int, within: int, steps: tuple[int, ...]) -> Baseline:
         """The one that is best on the validation tasks, after the number of steps that is best for it."""
         rows, classes = self.of.parts["validation"], bool(self.of.schema.classes)
-        within = min(self.within, int(rows.counts.min()) - 1)
+        within = min(within, int(rows.counts.min()) - 1)
         shots, scores = min(shots, within), []
         for baseline in tried:
             answers = answer(self.of, baseline, rows, shots, within, self.seed + 1, steps)

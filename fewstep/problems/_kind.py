@@ -12,6 +12,7 @@ from fewstep._episode import Tasks
 from fewstep._learner import Loss
 from fewstep._network import Network
 from fewstep.files import JSON
+from fewstep.problems._held_out import Answers
 from fewstep.problems._options import Options, Values
 from fewstep.problems._rows import ScoreRow
 from fewstep.tables import Rows
@@ -34,7 +35,9 @@ class Problem(NamedTuple):
     - `norms` are the statistics to evaluate by, those of the training first;
     - `splits` says that training, validation and test tasks are made of different data, and `held_out(split)` are the
       tasks of a split where they are a list, and not drawn anew;
-    - `scale` is the unit of y, `digits` after the point are worth showing, `samples` of a random mask answer together;
+    - `with_validation()` is the same problem, trained on the validation tasks too;
+    - `scale` is the unit of y, or 1 where it has several `targets`, each with its unit; `digits` after the point are
+      worth showing, `samples` of a random mask answer together;
     - `details` are the kind's own.
     """
 
@@ -52,7 +55,9 @@ class Problem(NamedTuple):
     norms: tuple[str | None, ...] = (None,)
     splits: bool = False
     held_out: Callable[[str], Rows] | None = None
+    with_validation: Callable[[], "Problem"] | None = None
     scale: float = 1.0
+    targets: Mapping[str, float] = {}
     digits: int | None = None
     samples: int = 1
     all_classes: Callable[[], Tasks] | None = None
@@ -142,12 +147,16 @@ class Kind:
     - `read(problem, source, part)` makes a `Given` of a user's file or folder, or of the fields of a request;
     - `write(problem, query, answer)` gives an answer in the user's units and names, `units(problem, y)` only numbers;
     - `baselines(problem, plan, say)` are the scores of simple methods on the same tasks;
+    - `pooled(problem, plan)` are the answers on held-out tasks, by the number of shots, of a model that does not learn
+      from a task: what learning is compared with;
     - `draw(problem, sketches)` gives the parts of a report that show tasks and answers;
     - `example(problem, max_shots)` gives a function of a seed and a number of shots that draws a task as a client would
       send it: `{"support": fields}`, and a "query" or a "curve" beside it;
     - `features` says that its network gives features where no number of outputs is asked for;
     - `heavy` says that one task fills a processor's cache, so that tasks are taken one after the other;
-    - `describe(problem)` are facts that clients and exported models need.
+    - `describe(problem)` are facts that clients and exported models need;
+    - `strictness(problem, unknown)` is the problem that refuses categories which training never saw ("refuse"), or
+      takes them as none of the known ("allow").
     """
 
     name: str
@@ -165,5 +174,7 @@ class Kind:
     note: Callable[[Problem], str] = lambda problem: ""
     units: Callable[[Problem, np.ndarray], np.ndarray] = lambda problem, y: y
     baselines: Callable[[Problem, Plan, Say], dict[str, list[ScoreRow]]] | None = None
+    pooled: Callable[[Problem, Plan], dict[int, Answers]] | None = None
     example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
     describe: Callable[[Problem], Facts] = lambda problem: {}
+    strictness: Callable[[Problem, Literal["refuse", "allow"]], Problem] | None = None

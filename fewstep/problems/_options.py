@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from fewstep._errors import FewstepError
@@ -45,6 +46,13 @@ def from_signature(
     return dataclasses.make_dataclass(title, fields, frozen=True)
 
 
+@lru_cache
+def without(group: type, name: str) -> type:
+    """The group without one of its options."""
+    fields = [(field.name, field.type, field) for field in dataclasses.fields(group) if field.name != name]
+    return dataclasses.make_dataclass(group.__name__, fields, frozen=True)
+
+
 def is_simple(kind: object) -> bool:
     """Whether a value of this type can be read from a command line and kept as JSON."""
     if get_origin(kind) is tuple:
@@ -63,6 +71,8 @@ def fill(group: type, values: Values) -> Options:
 def _fitted(field: "dataclasses.Field[Value]", kind: object, value: Value) -> Value:
     """A value as its option keeps it: lists from a file as tuples, and no number out of bounds."""
     value = _tuples(value)
+    if get_origin(kind) is tuple and isinstance(value, str):
+        value = (value,)
     if get_origin(kind) is Literal and value not in get_args(kind):
         choices = ", ".join(map(str, get_args(kind)))
         raise FewstepError(f"`{field.name}` is {value!r}. Known: {choices}.")

@@ -1,5 +1,7 @@
 """Probabilities of classes: brought to a temperature that suits held-out tasks, and scored beside the accuracy."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fewstep._kernels import temperature
@@ -49,8 +51,45 @@ def area(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
     return float((ones * (below + zeros / 2)).sum() / (ones.sum() * zeros.sum()))
 
 
+class Bin(NamedTuple):
+    """The rows of about one confidence: how sure the model is of its class, how often it is right, their share."""
+
+    confidence: float
+    accuracy: float
+    share: float
+
+
+def reliability(probabilities: np.ndarray, answers: Answers) -> list[Bin]:
+    """The confidence in the likeliest class beside its accuracy, in ten bins of equal width, without those that are
+    empty; all tasks count alike."""
+    weight = answers.weight / answers.weight.sum(-1, keepdims=True) / np.prod(answers.weight.shape[:2])
+    counts = weight > 0
+    p, codes, weight = probabilities[counts], answers.y[counts].astype(int), weight[counts]
+    sure, right = p.max(1), p.argmax(1) == codes
+    number = np.minimum((sure * _BINS).astype(int), _BINS - 1)
+    total = lambda values: np.bincount(number, weight * values, _BINS)
+    shares = total(np.ones(len(sure)))
+    return [
+        Bin(float(total(sure)[n] / shares[n]), float(total(right)[n] / shares[n]), float(shares[n]))
+        for n in np.flatnonzero(shares)
+    ]
+
+
 def calibration_error(p: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
     """The mean distance between confidence and accuracy, over bins of equal width."""
     sure, right = p.max(1), p.argmax(1) == codes
     number = np.minimum((sure * _BINS).astype(int), _BINS - 1)
     return float(np.abs(np.bincount(number, weight * (right - sure), _BINS)).sum())
+
+
+def task_errors(answers: Answers, *, scale: float | np.ndarray = 1.0, classes: bool = False) -> np.ndarray:
+    """The error of each task after the first number of steps: the mean square over draws, rows and outputs, or the
+    logarithmic loss of classes; not finite for a task that diverged."""
+    weight, mean = answers.weight, answers.mean[:, :, 0]
+    with np.errstate(all="ignore"):
+        if classes:
+            own = np.take_along_axis(mean, answers.y.astype(int)[..., None], -1)[..., 0]
+            errors = np.where(np.isfinite(own), -np.log(np.maximum(own, _SMALLEST)), np.nan)
+        else:
+            errors = np.square(scale * (mean - answers.y)).mean(-1)
+        return ((errors * weight).sum(-1) / weight.sum(-1)).mean(-1)

@@ -28,6 +28,7 @@ class ScoreRow:
     ways: int | None = None
     queries: int | None = None
     norm: str | None = None
+    targets: dict[str, float] | None = None  # the error of each of several, in its own unit
 
     def to_json(self) -> dict[str, JSON]:
         """The row as an object for machines, without what does not apply."""

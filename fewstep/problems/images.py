@@ -128,7 +128,7 @@ def _load(tasks: str, options: Options, split: str) -> data.ImageSet:
     """The images of a split; those to be warped in their own size first, where it is known."""
     which: dict[str, Value] = (
         {"color": options.color, "classes": options.classes, "skip_bad": options.skip_bad}
-        if _is_folder(tasks) else {"named": options.split or None}
+        if _is_folder(tasks) else {"partition": options.split or None}
     )  # fmt: skip
     plain, size = options.shear == 0 and options.zoom == 1, options.image_size
     try:

@@ -11,9 +11,10 @@ import numpy as np
 from fewstep import losses
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
-from fewstep.learners import FITTING, PROCESSES
-from fewstep.problems._baselines import compare
+from fewstep.learners import FITTING, NEURAL_PROCESSES, PROCESSES
+from fewstep.problems._baselines import answer_pooled, compare
 from fewstep.problems._fields import check_fields
+from fewstep.problems._held_out import target_scores
 from fewstep.problems._kind import Answer, Cell, Facts, Fields, Given, Kind, Part, Plan, Problem, Say, Written
 from fewstep.problems._options import Options, Value, Values, option
 from fewstep.problems._own import find_loss
@@ -22,13 +23,16 @@ from fewstep.problems._probability import class_scores
 from fewstep.problems._rows import ScoreRow
 from fewstep.problems._table_pictures import draw_held_out
 from fewstep.tables import (
+    Column,
+    Draw,
     Frame,
     Roles,
     Rows,
     Schema,
     Table,
-    check_sizes,
     clamped,
+    join_rows,
+    large_enough,
     make_table,
     outside,
     read,
@@ -46,7 +50,7 @@ class TableOptions:
 
     task: str = option("", "Column that names the task a row belongs to: the child, the station, the shop.")
     x: tuple[str, ...] = option((), "Columns to predict from: numbers, ISO dates (as days), or text (as categories).")
-    y: str = option("", "Column to predict: numbers, or text for classes.")
+    y: tuple[str, ...] = option((), "Column to predict: numbers, or text for classes; or several of numbers.")
     shots: int = option(5, "Rows of a task that are learned from.", min=1)
     min_shots: int = option(5, "Draw in training how many rows are learned from, between this and --shots.", min=1)
     queries: int = option(20, "Rows of a task that it is evaluated on.", min=1)
@@ -61,8 +65,33 @@ class TableOptions:
         "out (drop), take the nearest other value (clip), or nothing (keep). The first two are reported.",
     )  # fmt: skip
     split_seed: int = option(0, "Seed of the split of the tasks, 65 : 15 : 20 of a hundred.", min=0)
+    group: str = option("", "Column of groups that are held out with all of their tasks: the station of station-years.")
+    test_tasks: tuple[str, ...] = option(
+        (), "Tasks to test on (with --group, groups); the others are for training and validation."
+    )  # fmt: skip
+    folds: int = option(0, "Split the tasks (or groups) into so many folds, one of which is the test (0: none).", min=0)
+    fold: int = option(1, "Which of the --folds is the test, counted from 1.", min=1)
+    support: Literal["random", "first", "last"] = option(
+        "random", "Rows of a task that are learned from: random ones, or the first or last by --order. The others, "
+        "later or earlier, are predicted.",
+    )  # fmt: skip
+    order: str = option("", "Column that the rows of a task are sorted by for --support: numbers or dates.")
+    cyclic: tuple[str, ...] = option(
+        (), "Columns of --x that are cycles, with their periods, such as day=365.25: sine and cosine are learned from."
+    )  # fmt: skip
+    dates: tuple[str, ...] = option(
+        ("days",), "What of a date is learned from: days (since 1970), day-of-year (a cycle), weekday (categories)."
+    )  # fmt: skip
+    date_order: Literal["", "day-first", "month-first"] = option(
+        "", "How dates such as 03/04/2024 are read where no row of the column shows it: day-first or month-first.",
+    )  # fmt: skip
+    unknown_categories: Literal["refuse", "allow"] = option(
+        "refuse", "What to do, when a new task is learned, about a category that training never saw: refuse it, or "
+        "take it as none of the known (allow), with a warning.",
+    )  # fmt: skip
     classes: dict[str, tuple[str, ...]] = option({}, "The tasks of each split, as drawn for the run.", hidden=True)
     schema: dict[str, Value] = option({}, "The columns as the training tasks have them.", hidden=True)
+    all_tasks: bool = option(False, "Train on the validation tasks too.", hidden=True)
     source: dict[str, Value] = option({}, "Where the table was, its rows, and a digest of them.", hidden=True)
 
 
@@ -75,13 +104,18 @@ class TableDetails(NamedTuple):
 
 def _defaults(tasks: str, method: str, given: Values) -> Values:
     shots = given.get("shots", TableOptions.shots)
+    ordered = given.get("support", "random") != "random"  # else every draw of a task learns from the same rows
     usual = {
         "seeds": 3, "steps": 3000, "meta_batch": 8, "validation_tasks": 200, "inner_steps": 5, "inner_lr": 0.03,
         "inner_clip": 5.0, "schedule": "cosine", "clip_norm": 10.0, "hidden": (64, 64), "init": "he",
         "min_shots": shots, "keep": "best", "patience": 8,
     }  # fmt: skip
+    if method in NEURAL_PROCESSES:
+        usual |= {"outer_lr": 5e-4, "clip_norm": 1.0}
     if method in PROCESSES:
         usual |= {"steps": FITTING.steps, "meta_batch": FITTING.meta_batch, "outer_lr": FITTING.rate}
+    elif ordered and isinstance(shots, int):
+        usual["min_shots"] = (shots + 1) // 2
     every = max(1, given.get("steps", usual["steps"]) // 20)
     return usual | {"log_every": min(100, every), "validate_every": every}
 
@@ -94,7 +128,8 @@ def _pin(tasks: str, options: TableOptions, begun: TableOptions | None) -> Table
     if begun is not None:
         return dataclasses.replace(options, classes=begun.classes, schema=begun.schema, source=begun.source)
     table = _read_file(tasks, options)
-    source = {"path": str(_path(tasks).resolve()), "rows": table.rows, "digest": table.digest}
+    # The note is kept, since the tasks that it says are left out are no longer looked at.
+    source = {"path": str(_path(tasks).resolve()), "rows": table.rows, "digest": table.digest, "note": table.note}
     return dataclasses.replace(options, classes=table.split, schema=table.schema.to_dict(), source=source)
 
 
@@ -137,19 +172,31 @@ class _Frozen:
 @cache
 def _read(path: Path, stamp: tuple[int, int], frozen: _Frozen) -> Table:
     options = frozen.options
-    roles = Roles(
-        options.task, options.x, options.y, options.classify or None, options.missing, options.categories,
-        options.outliers,
-    )  # fmt: skip
-    frame = read(path, [options.task, *options.x, options.y])
+    roles = roles_of(options)
     schema = Schema.from_dict(options.schema) if options.schema else None
-    table = make_table(frame, roles, split=options.classes or None, split_seed=options.split_seed, schema=schema)
-    if options.source and options.source["digest"] != table.digest:
+    table = make_table(
+        read(path, roles.columns), roles, split=options.classes or None, schema=schema, min_rows=options.min_shots + 1,
+        draw=Draw(options.split_seed, options.test_tasks, options.folds, options.fold),
+    )  # fmt: skip
+    if not options.source:
+        return table
+    if options.source["digest"] != table.digest:
         raise FewstepError(
             f"{path} has changed since the run was made: its tasks had {options.source['rows']} rows then and have "
             f"{table.rows} now, or cells are others. Bring the table back as it was, or train a new run."
         )
-    return table
+    return table._replace(note=options.source.get("note", table.note))
+
+
+def roles_of(options: TableOptions) -> Roles:
+    """What the options say of a table."""
+    if options.fold > 1 and not options.folds:
+        raise FewstepError(f"`fold` is {options.fold}, and `folds` is not given. Give both, such as `folds=5`.")
+    return Roles(
+        options.task, options.x, options.y, options.classify or None, options.missing, options.categories,
+        options.outliers, options.group or None, options.support, options.order or None, options.cyclic, options.dates,
+        options.date_order, options.unknown_categories,
+    )  # fmt: skip
 
 
 def _problem(tasks: str, options: TableOptions, network: Options) -> Problem:
@@ -164,27 +211,33 @@ def problem_of_rows(
 ) -> Problem:
     """The problem of a table with these columns; without the table itself, it can still be adapted to new rows."""
     inputs, outputs = schema.widths
-    classes = bool(schema.classes)
+    classes, single = bool(schema.classes), len(schema.targets) == 1
 
     def rows(split: str) -> Rows:
         if table is None:
             raise FewstepError(f"The {split} rows of this model were in memory, and are not kept with it.")
-        return table().parts[split]
+        parts = table().parts
+        both = options.all_tasks and split == "train"
+        return join_rows(parts["train"], parts["validation"]) if both else parts[split]
 
     def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
             raise FewstepError("`ways` does not apply: a table's classes are those of its target. Leave it out.")
-        part = rows(split)
-        check_sizes(part, shots, split)
-        varies = split == "train" and shots == options.shots and options.min_shots < shots
-        return table_tasks(part, shots, queries, min_shots=options.min_shots if varies else None)
+        if split == "train" and shots == options.shots and options.min_shots < shots:
+            return table_tasks(rows(split), shots, queries, min_shots=options.min_shots)
+        return table_tasks(large_enough(rows(split), shots, split), shots, queries)
+
+    def again() -> Problem:
+        return problem_of_rows(dataclasses.replace(options, all_tasks=True), network, schema, table)
 
     return Problem(
         make, lambda wanted=None, norm=None: make_perceptron(network, inputs, wanted or outputs),
         find_loss(network.loss, outputs, classes=classes), losses.accuracy if classes else losses.squared_error,
         "accuracy" if classes else "rmse", losses.error_rate if classes else losses.squared_error, (inputs,), outputs,
-        classes=classes, labels=schema.classes, splits=True, held_out=rows, scale=schema.target.scale,
-        digits=4 if classes else 5 - int(np.floor(np.log10(schema.target.scale))), samples=_SAMPLES,
+        classes=classes, labels=schema.classes, splits=True, held_out=rows, with_validation=again,
+        scale=schema.target.scale if single else 1.0, samples=_SAMPLES,
+        targets={} if single else {target.name: target.scale for target in schema.targets},
+        digits=4 if classes else 5 - int(np.floor(np.log10(min(target.scale for target in schema.targets)))),
         details=TableDetails(schema, table or (lambda: Table(schema, {}, {}))),
     )  # fmt: skip
 
@@ -192,13 +245,15 @@ def problem_of_rows(
 def read_frame(problem: Problem, frame: Frame, part: Part) -> Given:
     """The rows of a table as the network takes them, in a support with their targets."""
     schema: Schema = problem.details.schema
-    x, y = schema.unbounded(frame), schema.y(frame) if part == "support" else None
-    far = outside(schema, frame, x, y)
+    x = schema.unbounded(frame, strict=schema.unknown == "refuse")
+    y = schema.y(frame) if part == "support" else None
     several = schema.task is not None and schema.task in frame.columns
+    tasks = task_names(frame, schema.task) if several else None
+    far = outside(schema, frame, x, y, tasks)
     return Given(
         clamped(x), np.zeros(0) if y is None else y, schema.classes,
         {name: _plain(column) for name, column in frame.columns.items()},
-        task_names(frame, schema.task) if several else None, far.distance, far.notes,
+        tasks, far.distance, far.notes,
     )  # fmt: skip
 
 
@@ -217,15 +272,19 @@ def _read_source(problem: Problem, source: Path | Fields, part: Part) -> Given:
 
 
 def _units(problem: Problem, y: np.ndarray) -> np.ndarray:
-    return y if problem.classes else problem.details.schema.target.decode(np.asarray(y, float))
+    return y if problem.classes else problem.details.schema.decode(y)
 
 
 def _write(problem: Problem, query: Given, answer: Answer) -> Written:
     if problem.labels:
         shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(problem.labels)}
         return Written({"prediction": [problem.labels[n] for n in answer.mean.argmax(1)], **shares})
-    columns = {"prediction": answer.mean} | ({"low": answer.low, "high": answer.high} if answer.calibrated else {})
-    return Written({name: _units(problem, part[:, 0]).tolist() for name, part in columns.items()})
+    parts = {"prediction": answer.mean} | ({"low": answer.low, "high": answer.high} if answer.calibrated else {})
+    parts, targets = {name: _units(problem, part) for name, part in parts.items()}, problem.details.schema.targets
+    return Written({
+        name if len(targets) == 1 else f"{name} of {target.name}": part[:, n].tolist()
+        for n, target in enumerate(targets) for name, part in parts.items()
+    })  # fmt: skip
 
 
 def _plain(column: np.ndarray) -> list[Cell]:
@@ -246,6 +305,7 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
         more: dict[str, Value] = {}
         if problem.classes:
             more |= class_scores(each.answers.mean[:, :, 0], each.answers)
+        more |= target_scores(problem.targets, each.answers)
         rows.setdefault(each.name, []).append(ScoreRow(
             "test", each.shots, None, problem.metric, each.score.mean, each.score.interval95, each.score.n_tasks, **more
         ))  # fmt: skip
@@ -254,20 +314,30 @@ def _compare(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]
 
 def _describe(problem: Problem) -> Facts:
     schema: Schema = problem.details.schema
-    rows = [
-        f"| {column.name} | {column.kind} | "
-        + (", ".join(column.categories) if column.kind == "category" else f"{column.mean:.4g} ± {column.scale:.4g}")
-        + " |"
-        for column in (*schema.features, schema.target)
-    ]
-    text = f"The tasks of a table, one for each `{schema.task}`. The target is `{schema.target.name}`."
+    rows = [f"| {column.label} | {column.kind} | {_in_training(column)} |"
+            for column in (*schema.features, *schema.targets)]  # fmt: skip
+    names = " and ".join(f"`{target.name}`" for target in schema.targets)
+    what = f"The target is {names}." if len(schema.targets) == 1 else f"The targets are {names}."
+    text = f"The tasks of a table, one for each `{schema.task}`. {what}"
     card = [text, "\n".join(["| column | kind | in training |", "|---|---|---|", *rows])]
-    columns = {"x": list(schema.names), "y": schema.target.name}
-    return {"columns": columns, "schema": schema.to_dict(), "card": card}
+    y = schema.target.name if len(schema.targets) == 1 else [target.name for target in schema.targets]
+    return {"columns": {"x": list(schema.names), "y": y}, "schema": schema.to_dict(), "card": card}
+
+
+def _in_training(column: Column) -> str:
+    if column.kind == "category":
+        return ", ".join(column.categories)
+    return f"{column.mean:.4g} ± {column.scale:.4g}" if column.period is None else f"a cycle of {column.period:.6g}"
+
+
+def _strictness(problem: Problem, unknown: Literal["refuse", "allow"]) -> Problem:
+    details: TableDetails = problem.details
+    return problem._replace(details=details._replace(schema=dataclasses.replace(details.schema, unknown=unknown)))
 
 
 TABLES = Kind(
     "table", (_PREFIX, IN_MEMORY), _problem, lambda tasks: TableOptions, lambda tasks: Perceptron, _defaults,
     _read_source, _write, draw_held_out, pin=_pin, note=lambda problem: problem.details.read().note,
-    units=_units, baselines=_compare, describe=_describe,
+    units=_units, baselines=_compare, describe=_describe, strictness=_strictness,
+    pooled=lambda problem, plan: answer_pooled(problem.details.read(), plan.shots, plan.split, plan.seed),
 )  # fmt: skip

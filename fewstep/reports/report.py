@@ -6,11 +6,12 @@ from typing import Any
 from markupsafe import Markup
 
 from fewstep.files import write_text
-from fewstep.inspection import inspect
 from fewstep.models import Model, adapt, evaluate_model
-from fewstep.pages import COLORS, heading, note, page, paragraph, table
+from fewstep.pages import COLORS, heading, note, page, table
 from fewstep.problems import Answer, Plan, Say, ScoreRow, Sketch
 from fewstep.reports import plots
+from fewstep.reports._practice import practice, verdict_part
+from fewstep.reports.evidence import Evidence
 
 _STEPS = (0, 1, 5)
 
@@ -31,21 +32,23 @@ def scores(
     return rows
 
 
-def write_report(path: Path, models: dict[str, Model], rows: dict[str, list[ScoreRow]]) -> Path:
-    """Writes the report of some models: scores, adapted tasks, training curves, what each rule has learned."""
+def write_report(
+    path: Path, models: dict[str, Model], rows: dict[str, list[ScoreRow]], evidence: Evidence | None = None
+) -> Path:
+    """Writes the report of some models: the verdict and what it stands on, where there is `evidence` of the first of
+    them; scores, adapted tasks, training curves."""
     first = next(iter(models.values()))
     steps = max([first.steps, *(row.inner_steps or 0 for some in rows.values() for row in some)])
     parts = [
         heading(f"{' and '.join(models)} on {first.experiment.public_tasks}", 1),
+        *([] if evidence is None else verdict_part(evidence)),
         heading("Score on unseen tasks"),
         _scores(rows),
+        *([] if evidence is None else practice(first, evidence)),
         *first.kind.draw(first.problem, sketches(models, steps)),
-        heading("Training"),
         plots.training(models),
-    ]
-    for name, model in models.items():
-        parts += [heading(f"Inside {name}"), *_inside(model)]
-    parts += [heading("Settings"), _settings(models)]
+        heading("Settings"), _settings(models),
+    ]  # fmt: skip
     write_text(path, page("fewstep report", parts))
     return path
 
@@ -93,25 +96,6 @@ def _score(row: ScoreRow) -> str:
 def _by(row: ScoreRow) -> str:
     """Whose statistics a row was normalized by, where that was a choice."""
     return {"transductive": ", statistics of the query", "support": ", of the support"}.get(row.norm or "", "")
-
-
-def _inside(model: Model) -> list[Markup]:
-    if model.built.rule is None:
-        return [paragraph("This learner takes no inner steps, and so has neither metric nor mask.")]
-    report = inspect(model.built.network.layers, model.meta())
-    if all(layer.probabilities is None and layer.singular_values is None for layer in report.layers):
-        return [paragraph("This rule learns neither metric nor mask: a task moves every weight, in the plain metric.")]
-    head = ["layer", "width", "updated", "rank of T diag(m) T'", "condition of T"]
-    body = [
-        [row.path, row.width, f"{row.updated:.3f}", row.rank, "-" if row.condition is None else f"{row.condition:.3g}"]
-        for row in report.layers
-    ]
-    text = (
-        f"Expected updated fraction: {report.updated_by_logit:.1%} as the mean over logits, "
-        f"{report.updated_by_layer:.1%} as the mean of the layers' means, "
-        f"{report.updated_by_parameter:.1%} weighted by parameters."
-    )
-    return [table(head, body), note(text), plots.inside(report)]
 
 
 def _settings(models: dict[str, Model]) -> Markup:

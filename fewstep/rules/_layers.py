@@ -17,10 +17,10 @@ def _match(layers: tuple[Layer, ...], name: str | int) -> list[Layer]:
         if -len(linear) <= name < len(linear):
             return [linear[name]]
         raise FewstepError(f"There is no layer {name}: the network has {len(linear)} linear layers.")
-    found = [layer for layer in layers if layer.path == name or layer.path.startswith(name + "/")]
-    if not found:
+    matches = [layer for layer in layers if layer.path == name or layer.path.startswith(name + "/")]
+    if not matches:
         raise FewstepError(f"There is no layer {name!r}. The layers are {', '.join(layer.path for layer in layers)}.")
-    return found
+    return matches
 
 
 def eligible(layers: tuple[Layer, ...], names: LayerNames, what: str) -> tuple[Layer, ...]:

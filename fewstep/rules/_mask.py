@@ -107,10 +107,10 @@ def _relaxed(logits: Float[Array, " n"], even: Float[Array, " n"], temperature: 
     return on / (on + off)
 
 
-def _masked(step: Array, found: tuple[Leaf, Float[Array, " width"]] | None) -> Array:
-    if found is None:
+def _masked(step: Array, mask: tuple[Leaf, Float[Array, " width"]] | None) -> Array:
+    if mask is None:
         return step
-    leaf, bits = found
+    leaf, bits = mask
     order = sorted(range(len(leaf.axes)), key=lambda n: leaf.axes[n])
     units = jnp.transpose(bits.reshape([step.shape[axis] for axis in leaf.axes]), order).astype(step.dtype)
     if sorted(leaf.axes) == list(range(step.ndim - len(leaf.axes), step.ndim)):

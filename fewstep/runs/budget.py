@@ -18,8 +18,24 @@ _VALIDATIONS = 40
 _ROWS = 10  # of the log and of validations, at least
 
 
+class Deadline:
+    """A time for several trainings: each gets its share of what is left."""
+
+    def __init__(self, seconds: float):
+        self._end, self._trained = time.monotonic() + seconds, 0
+
+    def share(self, parts: int) -> float:
+        """The seconds of the next of so many trainings, each of which may be repeated in the end."""
+        self._trained += 1
+        return max(1.0, (self._end - time.monotonic()) / max(1, 2 * parts + 1 - self._trained))
+
+
 def planned(experiment: Experiment, path: Path, seconds: float, *, overwrite: bool = False) -> Experiment:
     """The experiment with as many steps as fit into the time; a run that was begun keeps those it began with."""
+    if experiment.has("seconds"):  # its parts plan for themselves
+        return experiment.replace(seconds=seconds)
+    if not experiment.has("outer_lr"):
+        return experiment
     if (path / CONFIG).is_file() and not overwrite:
         begun = open_run(path).experiment
         return _with_steps(experiment, begun.steps, begun.log_every, begun.validate_every)

@@ -11,11 +11,10 @@ from fewstep.files import is_locked, read_json, write_json
 from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
 from fewstep.problems import Say
 from fewstep.runs.log import to_numbers
-from fewstep.runs.run import Run, open_run
+from fewstep.runs.run import CALIBRATION, Run, open_run
 
 Which = Literal["last", "best"]
 Draw = Literal["sample", "expected", "threshold"]
-_CALIBRATION = "calibration.json"
 
 
 def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = None) -> Model:
@@ -43,8 +42,8 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     state, notes = run.state(built)
     if state is None:
         raise FewstepError(_without_checkpoint(run, notes))
-    usual = draw is None and which in (None, run.experiment.keep)
-    facts = read_json(run.path / _CALIBRATION) if usual else None
+    usual = draw is None and (which is None or not run.experiment.has("keep") or which == run.experiment.keep)
+    facts = read_json(run.path / CALIBRATION) if usual else None
     return Model(
         built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(facts) if facts else None,
         tuple(to_numbers(run.log())), tuple(notes),
@@ -53,14 +52,19 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
 
 def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
     """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
-    if make_problem(run.experiment).held_out is None:
+    if make_problem(run.experiment).held_out is None or _calibrated_by_its_fit(run):
         return
     model = load(run.path)
     assert model.problem.held_out is not None
     say(f"Calibrating the {'probabilities' if model.problem.classes else 'intervals'} on the validation tasks.")
     calibration, _ = calibrate_model(model, model.problem.held_out("validation"))
     if calibration is not None:
-        write_json(run.path / _CALIBRATION, calibration.to_dict())
+        write_json(run.path / CALIBRATION, calibration.to_dict())
+
+
+def _calibrated_by_its_fit(run: Run) -> bool:
+    """Whether a fit has left a calibration, by tasks that it had not chosen anything on."""
+    return run.build().method.fit is not None and (run.path / CALIBRATION).exists()
 
 
 def _without_checkpoint(run: Run, notes: list[str]) -> str:

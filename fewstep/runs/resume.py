@@ -50,7 +50,7 @@ def _check_steps(run: Run, reached: int) -> None:
 
 def _restore_log(run: Run, step: int, say: Say) -> list[Line]:
     log = run.restore_log(step)
-    if len(log) < step // run.experiment.log_every * len(run.seeds):
+    if run.experiment.has("log_every") and len(log) < step // run.experiment.log_every * len(run.seeds):
         say(
             f"{run.metrics} has lost rows up to step {step}. They stay lost: an earlier version wrote the checkpoint, "
             "without a copy of them."

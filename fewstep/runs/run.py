@@ -12,10 +12,11 @@ from fewstep.experiments import VERSION, Built, Experiment, build, flag
 from fewstep.files import JSON, LOCK, write_text, writing
 from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
-from fewstep.runs.settings import differences, fingerprint
+from fewstep.runs.settings import completed, differences, fingerprint
 from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
+CALIBRATION = "calibration.json"
 _MAKER = "experiment.json"  # of a checkpoint
 
 
@@ -102,7 +103,9 @@ class Run:
         text = checkpoint.read_text(path, _MAKER)
         if text is None:  # written by an earlier version
             return
-        if differ := differences(json.loads(text), fingerprint(self.experiment), _quoted):
+        there, here = completed(json.loads(text), self.experiment), fingerprint(self.experiment)
+        without = () if "steps" in here else ("steps",)  # `completed` has put the default there
+        if differ := differences(there, here, _quoted, without):
             raise FewstepError(
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
                 "from a copy, or train the run anew with `overwrite=True`."

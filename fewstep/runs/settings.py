@@ -1,13 +1,15 @@
 """The settings of an experiment as a file keeps them, and how two of them differ."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
 
 from fewstep.experiments import Experiment, plans_for_its_steps
 from fewstep.files import JSON
-from fewstep.problems import Values
+from fewstep.problems import Value, Values
 
+_DIGEST = "sha256:"
 _LONG = 200  # characters from which a checkpoint keeps the digest of a value, such as the split of 1,000 tasks
 
 
@@ -28,6 +30,23 @@ def differences(
     ]
 
 
+def completed(there: Values, experiment: Experiment) -> dict[str, JSON]:
+    """The fingerprint in a file that an earlier version wrote: an option that came later has its own default, and one
+    that takes several values now may have had one."""
+    values, here = dict(there), fingerprint(experiment)
+    for group in experiment.groups:
+        for field in dataclasses.fields(group):
+            if field.name in here and _has_default(field):
+                own = values.setdefault(field.name, as_stored(field.default))
+                if isinstance(own, str) and isinstance(here[field.name], list):
+                    values[field.name] = [own]
+    return values
+
+
+def _has_default(field: "dataclasses.Field[Value]") -> bool:
+    return field.default is not dataclasses.MISSING
+
+
 def fingerprint(experiment: Experiment) -> dict[str, JSON]:
     """What a checkpoint keeps of the experiment that made it.
 
@@ -41,4 +60,4 @@ def fingerprint(experiment: Experiment) -> dict[str, JSON]:
 
 def _short(value: object) -> JSON:
     text = json.dumps(value, sort_keys=True)
-    return value if len(text) <= _LONG else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return value if len(text) <= _LONG else f"{_DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
 
 from fewstep.experiments import Built
 from fewstep.files import locked
@@ -14,35 +13,15 @@ from fewstep.machine.layout import choose, lay_out, make_mesh
 from fewstep.problems import Value
 from fewstep.runs import checkpoint
 from fewstep.runs.create import begun_layout
+from fewstep.runs.fit import fit_run
 from fewstep.runs.log import Line, to_lines
+from fewstep.runs.outcome import Outcome, Progress, silent
 from fewstep.runs.resume import begin, check_unchanged
 from fewstep.runs.run import Run
 from fewstep.runs.signals import stop_signals
 from fewstep.training import NotFinite, Row, TrainState
 
 SAVE_SECONDS = 15.0
-
-
-class Progress(NamedTuple):
-    """What a watcher of a training receives: `begin(first, last)`, `step(number, row)`, `say(message)`."""
-
-    begin: Callable[[int, int], None]
-    step: Callable[[int, Row | None], None]
-    say: Callable[[str], None]
-
-
-def silent() -> Progress:
-    """A watcher that shows nothing."""
-    return Progress(lambda first, last: None, lambda number, row: None, lambda message: None)
-
-
-class Outcome(NamedTuple):
-    """How a training ended: where, whether a signal stopped it before its end, and whether one came at all."""
-
-    state: TrainState
-    step: int
-    interrupted: bool
-    signalled: bool
 
 
 def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
@@ -61,9 +40,11 @@ def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float
         state, log = begin(run, built, progress.say)
         if distributed.first():
             run.write_config()  # last: whatever is wrong has been said by now
-        if mesh is not None and mesh.size > run.experiment.meta_batch:
+        if mesh is not None and run.experiment.has("meta_batch") and mesh.size > run.experiment.meta_batch:
             idle = mesh.size - run.experiment.meta_batch
             progress.say(f"{idle} of {mesh.size} devices have no task: raise `meta_batch`, or use fewer devices.")
+        if built.method.fit is not None:
+            return fit_run(run, built, state, progress, train_run, save_seconds)
         return _train(run, built, state, log, progress, save_seconds, mesh=mesh, chunk=places.chunk)
 
 

@@ -5,6 +5,8 @@ import http.client
 import json
 import math
 from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -50,8 +52,8 @@ class Client:
         return self._ask("GET", f"/v1/models/{_part(name)}")
 
     def adapt(self, name: str, **fields: object) -> dict[str, Any]:
-        """Learns a task: `x` and `y`, or `images` (files or PNG bytes) and `labels`, or `columns`; `steps`, `pace`,
-        `seed`, `samples`, `detail` as they are."""
+        """Learns a task: `x` and `y`, or `images` (files or PNG bytes) and `labels`, or `columns` (a data frame of
+        pandas or polars, or a dict of columns); `steps`, `pace`, `seed`, `samples`, `detail` as they are."""
         return self._ask("POST", f"/v1/models/{_part(name)}/adapt", _with_support(fields))
 
     def predict(self, name: str, *, query: Mapping[str, object] | None = None, **fields: object) -> dict[str, Any]:
@@ -138,15 +140,33 @@ def _prepare(part: Mapping[str, object]) -> Mapping[str, object]:
     images, columns = part.get("images"), part.get("columns")
     if isinstance(images, Iterable):
         part = {**part, "images": [_image(image) for image in images]}
+    if not isinstance(columns, Mapping) and hasattr(columns, "columns") and hasattr(columns, "__getitem__"):
+        columns = {str(name): columns[name] for name in columns.columns}  # a data frame, of whichever library
     if isinstance(columns, Mapping):
         part = {**part, "columns": {name: _cells(column) for name, column in columns.items()}}
     return part
 
 
 def _cells(column: object) -> object:
-    """A column's cells. NaN is a missing cell, as numpy and pandas have it, and JSON has null for that."""
-    cells = column.tolist() if hasattr(column, "tolist") else column
-    return [None if cell != cell else cell for cell in cells] if isinstance(cells, list) else cells
+    """A column's cells."""
+    for to_list in ("tolist", "to_list"):
+        if hasattr(column, to_list):
+            column = getattr(column, to_list)()
+    return list(map(_cell, column)) if isinstance(column, list | tuple) else column
+
+
+def _cell(cell: object) -> object:
+    """A cell as JSON has it: null for what is missing, as NaN, NaT and NA are in frames; dates as ISO; lengths of time
+    as days; true as 1."""
+    if type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell):
+        return None
+    if isinstance(cell, date):
+        return cell.isoformat()
+    if isinstance(cell, timedelta):
+        return cell.total_seconds() / 86_400
+    if isinstance(cell, Decimal):
+        return float(cell)
+    return int(cell) if isinstance(cell, bool) else cell
 
 
 def _encode(body: object) -> str:

@@ -105,7 +105,9 @@ def _in_units(
     problem, units = model.problem, model.kind.units
     if model.is_calibrated_for(adaptation.settings):
         distance = request.query.distance + adaptation.distance
-        answer = calibrated(model.model, answer, adaptation.points, distance=distance)
+        answer = calibrated(
+            model.model, answer, adaptation.points, distance=distance, residual=adaptation.residual
+        )  # fmt: skip
         ends = not problem.classes
     else:
         # Where intervals can be calibrated, a band would be mistaken for one.

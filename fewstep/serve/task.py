@@ -36,7 +36,7 @@ class LayerChange(NamedTuple):
 class Adaptation(NamedTuple):
     """A learned task: adapted parameters in rows by (seed, sample), and all that is reported of it: the support's loss
     before and after, and what happened to the layers if it was asked for. Of the examples only their number is kept,
-    how far they lie outside of what training had, and notes on that."""
+    how far they lie outside of what training had, notes on that, and what the model leaves over on them."""
 
     rows: np.ndarray
     layout: Layout
@@ -49,6 +49,7 @@ class Adaptation(NamedTuple):
     ways: int | None
     distance: float
     notes: tuple[str, ...]
+    residual: np.ndarray = np.zeros(1)
 
     @property
     def nbytes(self) -> int:

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,16 @@ from fewstep._errors import FewstepError, unknown
 
 LARGEST = 1 << 30  # bytes of a CSV file: its cells are held as text while it is read
 _LIMIT = 1 << 20  # of one cell
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_LOOKED_AT = 20  # lines
 
 
 class Frame(NamedTuple):
     """Columns by name, each an array of text, numbers or dates.
 
     `lines` says where each row stands in what it was read from, counted in `unit`s; `categories` are the columns that
-    were declared to be such, whatever they look like.
+    were declared to be such, whatever they look like. `decimal_commas` says that no comma separates its cells, so that
+    3,5 may be a number, and `date_order` how to read dates such as 03/04/2024.
     """
 
     name: str
@@ -26,6 +29,8 @@ class Frame(NamedTuple):
     lines: np.ndarray | None = None
     unit: str = "Row"
     categories: frozenset[str] = frozenset()
+    decimal_commas: bool = False
+    date_order: Literal["", "day-first", "month-first"] = ""
 
     @property
     def rows(self) -> int:
@@ -94,9 +99,9 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
 
 
 def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
-    reader = csv.reader(file)
+    separator = _separator(file)
+    reader = csv.reader(file, delimiter=separator)
     names = [cell.strip() for cell in next(reader, [])]
-    _check_separator(path, names)
     _check_names(str(path), [name for name in names if name], wanted)  # a frame's index is often written without a name
     places = [names.index(name) for name in wanted or names if name]
     rows, lines = [], []
@@ -106,12 +111,12 @@ def _lines(path: Path, file: TextIO, wanted: Sequence[str] | None) -> Frame:
         if len(line) != len(names):
             raise FewstepError(
                 f"Line {reader.line_num} of {path} has {len(line)} cells, the first line {len(names)}. Every line "
-                "needs one for each column; text with a comma in it stands in quotes."
+                f"needs one for each column; text with a {_SEPARATORS[separator]} in it stands in quotes."
             )
         rows.append([line[number].strip() for number in places])
         lines.append(reader.line_num)
     columns = {names[n]: np.asarray([row[i] for row in rows], object) for i, n in enumerate(places)}
-    return _not_empty(Frame(str(path), columns, np.asarray(lines), "Line"))
+    return _not_empty(Frame(str(path), columns, np.asarray(lines), "Line", decimal_commas=separator != ","))
 
 
 def _parquet(path: Path, wanted: Sequence[str] | None) -> Frame:
@@ -148,13 +153,14 @@ def _check_names(of: str, names: list[str], wanted: Sequence[str] | None) -> Non
             raise unknown(f"column of {of}", name, names)
 
 
-def _check_separator(path: Path, names: list[str]) -> None:
-    for separator, called in ((";", "semicolons"), ("\t", "tabs")):
-        if len(names) == 1 and separator in names[0]:
-            raise FewstepError(
-                f"The first line of {path} has no comma but {called}: {names[0]!r}. Save it with commas between the "
-                "cells, and a point in its numbers."
-            )
+def _separator(file: TextIO) -> str:
+    """What stands between the cells of a file: that which gives its first lines equally many, at least two; else that
+    which gives the first line most."""
+    lines = [line for line, _ in zip(file, range(_LOOKED_AT), strict=False) if line.strip()]
+    file.seek(0)
+    sizes = {separator: [len(row) for row in csv.reader(lines, delimiter=separator)] for separator in _SEPARATORS}
+    even = [separator for separator, size in sizes.items() if size and size[0] > 1 and len(set(size)) == 1]
+    return even[0] if even else max(sizes, key=lambda separator: sizes[separator][:1])
 
 
 def _not_empty(frame: Frame) -> Frame:

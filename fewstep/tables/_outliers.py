@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.tables._column import Cells, Missing, read_cells, written
+from fewstep.tables._cells import Cells, read_cells, written
+from fewstep.tables._column import Missing
 from fewstep.tables._frame import Frame
 from fewstep.tables._text import shown
 
@@ -45,26 +46,29 @@ class Treated(NamedTuple):
     kept: np.ndarray
     note: str
 
-    def check_tasks(self, names: np.ndarray) -> None:
-        """Raises `FewstepError` if a task has no row left; `names` are those of each row's task."""
-        if gone := sorted(set(names.tolist()) - set(names[self.kept].tolist())):
+    def check_tasks(self, names: np.ndarray, rows: np.ndarray | None = None) -> None:
+        """Raises `FewstepError` if a task has no row left; `names` are those of each row's task, of all `rows` or
+        some."""
+        there = np.isin(np.arange(len(names)) if rows is None else rows, self.kept)
+        if gone := sorted(set(names.tolist()) - set(names[there].tolist())):
             raise FewstepError(f"{self.note} That leaves no row of the task {gone[0]!r}. Leave it out of the table.")
 
 
 def treat(
-    frame: Frame, training: np.ndarray, *, x: Sequence[str], y: str | None, missing: Missing, outliers: Outliers
+    frame: Frame, training: np.ndarray, *, x: Sequence[str], y: Sequence[str], missing: Missing, outliers: Outliers
 ) -> Treated:
-    """The table with the outliers of some columns treated; `training` are the rows that say what is usual.
+    """The table with the outliers of some columns treated; `training` are the rows that say what is usual, and `y` the
+    targets of numbers.
 
     `drop` takes them as missing: rows are left out, and where `missing` is "mean" a feature is emptied instead. `clip`
     takes the nearest value that is not an outlier. `keep` changes nothing, and looks for nothing.
     """
     keep, columns, notes = np.ones(frame.rows, bool), dict(frame.columns), []
-    for name in () if outliers == "keep" else (*x, *([y] if y is not None else [])):
+    for name in () if outliers == "keep" else (*x, *y):
         cells = read_cells(frame, name)
         if cells.kind == "category" or not (strange := outlying(cells.values, training)).any():
             continue
-        emptied = outliers == "drop" and missing == "mean" and name != y
+        emptied = outliers == "drop" and missing == "mean" and name not in y
         if outliers == "drop" and not emptied:
             keep &= ~strange
         else:

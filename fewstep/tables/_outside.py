@@ -6,19 +6,23 @@ A row's distance is that of its standardized numbers to the box of the training'
 
 in training deviations of the target. d_support is the largest distance of a row that was learned from, its target
 included. So a function that changes by at most one deviation of the target for each deviation of x stays inside, and so
-does one that a single support value has moved as far as it lies outside. Inside the ranges nothing changes.
+does one that a single support value has moved as far as it lies outside. A cycle's number lies outside by its angle
+from the training's arc. A row to learn from whose target is in range, but not beside its features, lies as far outside
+as `Typical` says, and so do rows that are unlike any training task only together. Inside nothing changes.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from fewstep.tables._column import Cells, Column, written
+from fewstep.tables._column import Column
 from fewstep.tables._frame import Frame
-from fewstep.tables._schema import Schema
+from fewstep.tables._schema import Schema, clamped
 from fewstep.tables._text import shown
+from fewstep.tables._typical import TOGETHER, Apart
 
 _NOTABLE = 0.5  # deviations: a little outside is nothing to speak of, as some row of a new task often is
+_CASES = 3
 
 
 class Outside(NamedTuple):
@@ -28,30 +32,116 @@ class Outside(NamedTuple):
     notes: tuple[str, ...]
 
 
-def outside(schema: Schema, frame: Frame, x: np.ndarray, y: np.ndarray | None = None) -> Outside:
+def outside(
+    schema: Schema, frame: Frame, x: np.ndarray, y: np.ndarray | None = None, tasks: np.ndarray | None = None
+) -> Outside:
     """How far the rows of a table lie outside; `x` are its unbounded features, and `y` its targets if it is learned
-    from."""
-    low, high = schema.limits
-    apart = np.maximum(np.maximum(low[None] - x, x - high[None]), 0.0)
-    columns = [column for column in schema.features for _ in range(column.width)]
+    from, of one task or of the `tasks` named."""
+    pairs = list(zip(schema.features, schema.places, strict=True))
+    apart = [column.beyond(x[:, place : place + column.width]) for column, place in pairs]
+    columns = list(schema.features)
     if y is not None and not schema.classes:
-        ends = schema.target.ends
-        apart = np.concatenate([apart, np.maximum(np.maximum(ends[0] - y, y - ends[1]), 0.0)], axis=1)
-        columns.append(schema.target)
-    notable = np.flatnonzero(apart.max(0, initial=0.0) > _NOTABLE)
-    notes = tuple(_note(frame, columns[n], apart[:, n], learned=y is not None) for n in notable)
-    return Outside(np.sqrt(np.square(apart).sum(1)), notes)
+        apart += [target.beyond(y[:, n : n + 1]) for n, target in enumerate(schema.targets)]
+        columns += schema.targets
+    distances = np.stack(apart, axis=1)
+    notes = [
+        _note(frame, column, distances[:, n], learned=y is not None)
+        for n, column in enumerate(columns) if distances[:, n].max(initial=0.0) > _NOTABLE
+    ]  # fmt: skip
+    distance = np.sqrt(np.square(distances).sum(1))
+    if y is not None and schema.typical is not None:
+        odd = _untypical(schema, frame, x, y, tasks, distance > _NOTABLE)
+        distance, notes = np.maximum(distance, odd.distance), [*notes, *odd.notes]
+    return Outside(distance, (*notes, *_unknown(schema, frame)))
+
+
+def _untypical(
+    schema: Schema, frame: Frame, x: np.ndarray, y: np.ndarray, tasks: np.ndarray | None, reported: np.ndarray
+) -> Outside:
+    """How far targets lie from what training had beside such features, row by row and all rows of a task together; of
+    rows that were `reported` already, nothing is said again."""
+    assert schema.typical is not None
+    typical, notes, x = schema.typical, [], clamped(x)
+    left = typical.residuals(x, y)
+    rows = np.stack([typical.beyond(x[n : n + 1], left[n : n + 1]).y for n in range(len(x))])
+    distance = np.abs(rows).max(1, initial=0.0)
+    for number, target in enumerate(schema.targets if rows.shape[1] else ()):
+        sizes = np.where(reported, 0.0, np.abs(rows[:, number]))
+        if sizes.max(initial=0.0) > _NOTABLE:
+            notes.append(_odd_row(frame, target, sizes, rows[:, number]))
+    reported = reported | (distance > _NOTABLE)
+    every = np.zeros(len(x)) if tasks is None else tasks
+    for task in dict.fromkeys(every.tolist()):
+        own = every == task
+        if own.sum() > 1:
+            together = typical.beyond(x[own], left[own])
+            distance[own] = np.maximum(distance[own], together.distance if together.notable else 0.0)
+            notes += [] if reported[own].any() else _odd_set(schema, frame, together, np.flatnonzero(own))
+    return Outside(distance, tuple(notes))
 
 
 def _note(frame: Frame, column: Column, apart: np.ndarray, *, learned: bool) -> str:
     row, count = int(apart.argmax()), int((apart > _NOTABLE).sum())
-    ends = written(Cells(column.kind, np.asarray([end * column.scale + column.mean for end in column.ends])))
-    others = f" (so do {count - 1} other rows)" if count > 1 else ""
     end = (
         "What is learned from it may be far off: correct it, or leave the row out."
         if learned else "The prediction there is a guess; an interval is wider for it."
     )  # fmt: skip
+    part = f" ({column.part})" if column.part else ""
     return (
-        f"{frame.where(row)} holds {shown(frame.column(column.name)[row])} in the column {column.name!r}, outside the "
-        f"training tasks' {shown(ends[0])} to {shown(ends[1])}{others}. {end}"
+        f"{frame.where(row)} holds {shown(frame.column(column.name)[row])} in the column {column.name!r}{part}, "
+        f"outside the training tasks' {column.range} by {_deviations(apart[row])}{_others(count)}. {end}"
     )
+
+
+def _odd_row(frame: Frame, target: Column, sizes: np.ndarray, signed: np.ndarray) -> str:
+    row, count = int(sizes.argmax()), int((sizes > _NOTABLE).sum())
+    return (
+        f"{frame.where(row)} holds {shown(frame.column(target.name)[row])} in the column {target.name!r}, which is "
+        f"{'below' if signed[row] < 0 else 'above'} what any training row has beside such other columns by "
+        f"{_deviations(sizes[row])}{_others(count)}. What is learned from it may be far off: correct it, or leave the "
+        "row out. Intervals are wider for it."
+    )
+
+
+def _odd_set(schema: Schema, frame: Frame, together: Apart, rows: np.ndarray) -> list[str]:
+    """Notes on rows of one task that are unlike training only together."""
+    notes, first = [], f"The {len(rows)} rows to learn from, {frame.where(int(rows[0]))} and others,"
+    if np.abs(together.y).max(initial=0.0) > TOGETHER:
+        far = together.y[worst := int(np.abs(together.y).argmax())]
+        notes.append(
+            f"{first} are unlike those of any training task: {schema.targets[worst].name!r} is on average "
+            f"{'below' if far < 0 else 'above'} what as many rows of one task have beside such other columns by "
+            f"{_deviations(abs(far))}. Is the unit the same? Intervals are wider for it."
+        )
+    if np.abs(together.x).max(initial=0.0) > TOGETHER:
+        worst = int(np.abs(together.x).argmax())
+        column = schema.features[int(np.searchsorted(schema.places, worst, side="right")) - 1]
+        cells = ", ".join(shown(cell) for cell in frame.column(column.name)[rows[:_CASES]])
+        notes.append(
+            f"{first} are unlike those that training learned a task from: in the column {column.label!r} they are "
+            f"{cells}{', ...' * (len(rows) > _CASES)}, apart by {_deviations(abs(together.x[worst]))}. Learn from rows "
+            "all over it; or train for such rows, as `support` and `order` do. Intervals are wider for it."
+        )
+    return notes
+
+
+def _unknown(schema: Schema, frame: Frame) -> list[str]:
+    """Notes on categories that training never saw, where these are allowed."""
+    notes = []
+    for column in schema.features if schema.unknown == "allow" else ():
+        if len(rows := column.unknown(frame)):
+            others = _others(len(rows)).replace("so do", "so are those of")
+            notes.append(
+                f"{frame.where(int(rows[0]))} holds {shown(frame.column(column.name)[rows[0]])!r} in the column "
+                f"{column.name!r}, which no training task had{others}. It counts as none of: "
+                f"{', '.join(column.categories)}."
+            )
+    return notes
+
+
+def _deviations(distance: float) -> str:
+    return f"{distance:.1f} deviations" if distance < 100 else f"{distance:.0f} deviations"
+
+
+def _others(count: int) -> str:
+    return f" (so do {count - 1} other rows)" if count > 1 else ""

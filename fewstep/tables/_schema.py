@@ -1,25 +1,39 @@
 """What a model knows of its table: which column names the task, what goes in, what comes out, and in which unit."""
 
 import dataclasses
-from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.files import JSON
-from fewstep.tables._column import FARTHEST, Column, Missing, empty_cells, read_cells
+from fewstep.tables._cells import empty_cells, read_cells
+from fewstep.tables._column import FARTHEST, Column, Missing
+from fewstep.tables._features import learn_features
 from fewstep.tables._frame import Frame
+from fewstep.tables._roles import Roles, Unknown, check_roles
+from fewstep.tables._typical import Typical
 
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """The columns of a table as a network sees them, learned from the training tasks only."""
+    """The columns of a table as a network sees them, learned from the training tasks only.
+
+    `more` are targets beside the first one, `unknown` says what becomes of a category that training never saw, and
+    `typical` is what the training tasks' targets look like beside their features.
+    """
 
     task: str | None
     features: tuple[Column, ...]
     target: Column
     missing: Missing = "refuse"
+    more: tuple[Column, ...] = ()
+    unknown: Unknown = "refuse"
+    typical: Typical | None = None
+
+    @property
+    def targets(self) -> tuple[Column, ...]:
+        """The columns that are predicted."""
+        return (self.target, *self.more)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -29,21 +43,17 @@ class Schema:
     @property
     def widths(self) -> tuple[int, int]:
         """The numbers of a row of x, and of what is predicted."""
-        return sum(column.width for column in self.features), len(self.classes) or 1
+        return sum(column.width for column in self.features), len(self.classes) or len(self.targets)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of x."""
-        return tuple(column.name for column in self.features)
+        return tuple(dict.fromkeys(column.name for column in self.features))
 
-    @cached_property
-    def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and upper ends of each number of a row of x in training; a category has none."""
-        ends = [
-            (-np.inf, np.inf) if column.kind == "category" else column.ends
-            for column in self.features for _ in range(column.width)
-        ]  # fmt: skip
-        return tuple(np.asarray(ends).T)
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where each feature begins among the numbers of a row of x."""
+        return tuple(np.cumsum([0, *(column.width for column in self.features[:-1])]).tolist())
 
     def x(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
         """The features of each row, standardized; a number beyond five deviations is taken as five."""
@@ -61,15 +71,22 @@ class Schema:
         return np.concatenate(parts, axis=1)
 
     def y(self, frame: Frame) -> np.ndarray:
-        """The target of each row: a column of standardized numbers, or the numbers of the classes."""
-        if self.target.name not in frame.columns:
-            raise FewstepError(
-                f"{frame.name} has no column {self.target.name!r}, which is what the model learns. It has: "
-                f"{', '.join(frame.columns)}."
-            )
+        """The targets of each row: columns of standardized numbers, or the numbers of the classes."""
+        for target in self.targets:
+            if target.name not in frame.columns:
+                raise FewstepError(
+                    f"{frame.name} has no column {target.name!r}, which is what the model learns. It has: "
+                    f"{', '.join(frame.columns)}."
+                )
         if self.classes:
             return self.target.codes(frame)
-        return self.target.encode(frame, missing="refuse", strict=True).astype(np.float32)
+        parts = [target.encode(frame, missing="refuse", strict=True) for target in self.targets]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+    def decode(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of shape (rows, targets) in the user's units."""
+        values = np.asarray(values, float)
+        return values * [target.scale for target in self.targets] + [target.mean for target in self.targets]
 
     def to_dict(self) -> dict[str, JSON]:
         """For JSON."""
@@ -79,8 +96,12 @@ class Schema:
     def from_dict(fields: dict[str, JSON]) -> "Schema":
         """What `to_dict` gave."""
         column = lambda of: Column(**(of | {"categories": tuple(of["categories"])}))
-        features = tuple(column(of) for of in fields["features"])
-        return Schema(fields["task"], features, column(fields["target"]), fields["missing"])
+        columns = lambda name: tuple(column(of) for of in fields.get(name, ()))
+        typical = Typical.from_dict(fields["typical"]) if fields.get("typical") else None
+        return Schema(
+            fields["task"], columns("features"), column(fields["target"]), fields["missing"], columns("more"),
+            fields.get("unknown", "refuse"), typical,
+        )  # fmt: skip
 
 
 def clamped(x: np.ndarray) -> np.ndarray:
@@ -88,43 +109,31 @@ def clamped(x: np.ndarray) -> np.ndarray:
     return np.clip(x, -FARTHEST, FARTHEST).astype(np.float32)
 
 
-def learn_schema(
-    frame: Frame,
-    rows: np.ndarray,
-    *,
-    task: str | None,
-    x: Sequence[str],
-    y: str,
-    classify: bool | None = None,
-    missing: Missing = "refuse",
-) -> Schema:
+def learn_schema(frame: Frame, rows: np.ndarray, roles: Roles) -> Schema:
     """The schema of a table, from these of its rows: those of the training tasks.
 
     A target of text is classified; one of numbers only if `classify` says so.
     """
-    _check_roles(task, x, y)
-    features = tuple(Column.learn(name, read_cells(frame, name), rows) for name in x)
-    cells = read_cells(frame, y, "category" if classify else None)
+    check_roles(roles)
+    features = learn_features(frame, rows, roles.x, roles.cyclic, roles.dates)
+    target, *more = (_learn_target(frame, rows, name, roles) for name in roles.targets)
+    return Schema(roles.task, features, target, roles.missing, tuple(more), roles.unknown_categories)
+
+
+def _learn_target(frame: Frame, rows: np.ndarray, y: str, roles: Roles) -> Column:
+    cells = read_cells(frame, y, "category" if roles.classify else None)
     if cells.kind == "date":
         raise FewstepError(f"The target {y!r} holds dates. Turn them into numbers first, such as days since an event.")
-    if classify is False and cells.kind == "category":
+    if roles.classify is False and cells.kind == "category":
         raise FewstepError(f"The target {y!r} holds text, such as {cells.values[0]!r}, and regression needs numbers.")
+    if len(roles.targets) > 1 and cells.kind == "category":
+        raise FewstepError(
+            f"`y` names {len(roles.targets)} targets, and {y!r} holds classes. Several targets are numbers; train a "
+            f"run of its own for {y!r}."
+        )
     # A class that only a held-out task has is a class all the same; a number's scale is that of the training tasks.
     target = Column.learn(y, cells, np.arange(frame.rows) if cells.kind == "category" else rows)
     there = cells.values[rows][~empty_cells(cells)[rows]]
     if len(set(there.tolist())) < 2:
         raise FewstepError(f"The target {y!r} is {there[0]} in every training task: there is nothing to learn.")
-    return Schema(task, features, target, missing)
-
-
-def _check_roles(task: str | None, x: Sequence[str], y: str) -> None:
-    if not x:
-        raise FewstepError("No columns are given to predict from. Name some in `x`.")
-    if twice := [name for name in dict.fromkeys(x) if list(x).count(name) > 1]:
-        raise FewstepError(f"The column {twice[0]!r} is named twice in `x`. Name it once.")
-    if y in x or task in x or task == y:
-        both = y if y in x or task == y else task
-        raise FewstepError(
-            f"The column {both!r} has two roles. The task's name, the target and the features are different columns: "
-            f"`task` is {task}, `x` is {' '.join(x)}, `y` is {y}."
-        )
+    return target

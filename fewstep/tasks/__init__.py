@@ -7,6 +7,12 @@ from fewstep.data import DATA_SETS
 from fewstep.tasks._batch import batch as batch
 from fewstep.tasks.files import read_query as read_query
 from fewstep.tasks.files import read_support as read_support
+from fewstep.tasks.gaussian_process import KERNELS as KERNELS
+from fewstep.tasks.gaussian_process import KernelName as KernelName
+from fewstep.tasks.gaussian_process import Prior as Prior
+from fewstep.tasks.gaussian_process import gaussian_process as gaussian_process
+from fewstep.tasks.gaussian_process import posterior as posterior
+from fewstep.tasks.gaussian_process import prior_of as prior_of
 from fewstep.tasks.images import all_classes as all_classes
 from fewstep.tasks.images import distinct as distinct
 from fewstep.tasks.images import images as images
@@ -15,6 +21,8 @@ from fewstep.tasks.pictures import read_support_images as read_support_images
 from fewstep.tasks.polynomial import polynomial as polynomial
 from fewstep.tasks.sinusoid import sinusoid as sinusoid
 
-TASKS: dict[str, Callable[..., Tasks]] = {"sinusoid": sinusoid, "polynomial": polynomial}
+TASKS: dict[str, Callable[..., Tasks]] = {
+    "sinusoid": sinusoid, "polynomial": polynomial, "gaussian-process": gaussian_process,
+}  # fmt: skip
 # Sets of images by the name they have on the command line.
 IMAGES = tuple(DATA_SETS)

@@ -30,12 +30,8 @@ def curves(
 ) -> Tasks:
     """Tasks whose curve is `value(draw(data, key), x)` at x drawn evenly from a range; `conditioned` puts what was
     drawn beside x."""
-    for name, size in (("shots", shots), ("queries", queries)):
-        if size < 1:
-            raise FewstepError(
-                f"{name} is {size}. A task needs at least one point to learn from and one to be evaluated on."
-            )
-    data = {name: _interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
+    check_sizes(shots, queries)
+    data = {name: interval(name, ends) for name, ends in {**ranges, "x_range": x_range}.items()}
 
     def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         of_curve, of_support, of_query = jax.random.split(key, 3)
@@ -52,7 +48,17 @@ def curves(
     return Tasks(data, sample)
 
 
-def _interval(name: str, ends: Range) -> np.ndarray:
+def check_sizes(shots: int, queries: int) -> None:
+    """Raises for a task without a point to learn from, or without one to be evaluated on."""
+    for name, size in (("shots", shots), ("queries", queries)):
+        if size < 1:
+            raise FewstepError(
+                f"{name} is {size}. A task needs at least one point to learn from and one to be evaluated on."
+            )
+
+
+def interval(name: str, ends: Range) -> np.ndarray:
+    """A range as an array; raises where it is none."""
     low, high = ends
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise FewstepError(f"{name} is ({low}, {high}). Give two finite numbers, the smaller first.")

@@ -78,8 +78,10 @@ def make_segment(
     outer: Outer = loss_gradient,
     mesh: Mesh | None = None,
     chunk: int | None = None,
+    small: bool = False,
 ) -> Callable[[TrainState, PyTree, Step], tuple[TrainState, Array]]:
-    """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps.
+    """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps. One for
+    `small` networks compiles faster.
 
     It stops after a step in which no seed had a finite loss and gradient; as long as one has, all go on.
     """
@@ -119,7 +121,7 @@ def make_segment(
         )
         return state, finite
 
-    return jax.jit(segment, donate_argnums=0)
+    return jax.jit(segment, donate_argnums=0, compiler_options=light() if small else None)
 
 
 def _ahead(draw: Callable[..., Drawn], data: PyTree) -> int:

@@ -71,6 +71,7 @@ def train(
     on_segment: Callable[[TrainState, list[Row]], bool | None] | None = None,
     run: Recorder | None = None,
     agree: Callable[[int], int] = int,
+    small: bool = False,
 ) -> Trained:
     """Meta-trains a learner on tasks.
 
@@ -81,7 +82,8 @@ def train(
     `validate` from `make_validate` every `validate_every` steps, and `patience` stops after that many validations
     without a better score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends
     training when it returns True; `run` keeps the training, such as `fewstep.runs.RunFolder("runs/x")`, and resumes it;
-    `agree` gives all processes of a mesh the same number, one of theirs.
+    `agree` gives all processes of a mesh the same number, one of theirs; `small` compiles faster, for networks that run
+    no slower for it, such as perceptrons of some ten thousand weights on tables.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -95,7 +97,9 @@ def train(
         _check_seeds(seed, state)
     optimizer = optax.adam(1e-3) if optimizer is None else optimizer
     _check(steps, meta_batch, seeds)
-    segment = make_segment(learner, tasks, optimizer, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk)
+    segment = make_segment(
+        learner, tasks, optimizer, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk, small=small
+    )
     data, validation_data = everywhere((tasks.data, validation_data), mesh)
     # A copy of the caller's state, because each segment is handed the buffers of the one before.
     state = first_state(learner, optimizer, seeds) if state is None else jax.tree.map(jnp.copy, state)

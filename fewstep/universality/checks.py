@@ -42,11 +42,11 @@ class Products(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """`table[i, a, b]`: what x in bin a and x* in bin b give in layer i. In the layer of their pair it is `met`, which
+    """`table[i, a, b]`: what x in bin a and x* in bin b give in layer i. In the layer of their pair it is `own`, which
     is 1 + 2 epsilon; elsewhere at most `elsewhere`, which is 0."""
 
     table: np.ndarray
-    met: float
+    own: float
     elsewhere: float
 
 

@@ -30,6 +30,7 @@ def learn(served: ServedModel, key: LearnKey, program: Program, tasks: Sequence[
     rows, info = program.call(served.model.stacked, x, y, weight, steps, pace, seed, samples)
     rows, finite = np.asarray(rows), np.asarray(info.finite).tolist()
     before, after = np.asarray(info.loss_before).tolist(), np.asarray(info.loss_after).tolist()
+    residual = np.asarray(info.residual)
     moved, units = (np.asarray(info.moved), np.asarray(info.units)) if key.detail else (None, None)
     return [
         Adaptation(
@@ -38,6 +39,7 @@ def learn(served: ServedModel, key: LearnKey, program: Program, tasks: Sequence[
             None if moved is None or units is None else LayerChange(moved[n].copy(), units[n].copy()),
             task.settings, len(task.support.x), task.support.labels, task.ways,
             float(task.support.distance.max(initial=0.0)), task.support.notes,
+            residual[n].copy(),
         ) if finite[n] else _divergence(task.settings)
         for n, task in enumerate(tasks)
     ]  # fmt: skip

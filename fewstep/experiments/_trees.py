@@ -1,0 +1,177 @@
+"""Fits boosted trees to the tasks of a table: the base of all rows, out of fold by task, and what stands on it."""
+
+import hashlib
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fewstep._episode import Arrays, Batch, Episode
+from fewstep._rule import Meta
+from fewstep._streams import TABLE
+from fewstep.learners.forest import Forest, Sample, fit_forest
+from fewstep.learners.trees import BASE, SECOND, offset_of, support_features, with_base
+from fewstep.tables import Rows, draw_episode, row_arrays
+
+_FOLDS = 5
+_KEPT = 2  # tables whose trees are kept for the next method on them
+_PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 6))
+_ROWS, _QUERIES = 60_000, 60  # rows that a second forest is fitted to, and of one support at most
+
+
+class How(NamedTuple):
+    """What decides a fit: numbers or classes, the rows that are learned from, the seed, and how many `rounds` of trees
+    base and second forest have; without these, as many as are best on the validation tasks."""
+
+    outputs: int
+    classes: bool
+    shots: tuple[int, int]
+    seed: int
+    rounds: tuple[int, ...] = ()
+
+
+class Trees:
+    """The forests of one table. What several methods share is fitted once."""
+
+    def __init__(self, train: Rows, validation: Rows, how: How):
+        self.train, self.validation, self.how = train, validation, how
+        self.outputs, self.classes, self.rounds = how.outputs, how.classes, how.rounds
+        self._fit = partial(fit_forest, outputs=how.outputs, classes=how.classes, seed=how.seed)
+
+    @cached_property
+    def base(self) -> tuple[Forest, int]:
+        """The forest of all rows, and its number of trees."""
+        rows = _sample(self.train)
+        if self.rounds:
+            return self._fit(rows, None, trees=max(1, self.rounds[0]), size=BASE)
+        return self._fit(rows, _sample(self.validation), size=BASE)
+
+    @cached_property
+    def out_of_fold(self) -> Rows:
+        """The training rows, behind each what a forest says that was fitted without its task."""
+        rows, count = self.train, len(self.train.names)
+        fold = np.random.default_rng(self.how.seed).permutation(count) % min(_FOLDS, count)
+        fold = np.repeat(fold, rows.counts)
+        said = np.zeros((len(rows.x), self.outputs), np.float32)
+        every = _sample(rows)
+        for number in range(fold.max() + 1):
+            others, own = fold != number, fold == number
+            some = Sample(*(part[others] for part in every))
+            forest, _ = self._fit(some, None, trees=max(1, self.base[1]), size=BASE)
+            said[own] = np.asarray(_evaluate(forest, rows.x[own]))[:, -self.outputs :]
+        return rows._replace(x=np.concatenate([rows.x, said], axis=1))
+
+    @cached_property
+    def penalty(self) -> Array:
+        """How much an offset is shrunken: what is best on supports drawn from the training tasks."""
+        episodes = self._episodes(self.out_of_fold, 1)
+
+        @jax.jit
+        def loss(penalty: Array) -> Array:
+            def one(episode: Episode) -> Array:
+                offset = offset_of(episode.support, self.outputs, penalty, classes=self.classes)
+                answer = episode.query.x[:, -self.outputs :] + offset[None]
+                return (episode.query.weight * _errors(answer, episode.query, self.classes)).sum()
+
+            return jax.lax.map(one, episodes, batch_size=64).sum()
+
+        return jnp.asarray(_PENALTIES)[jnp.argmin(jnp.stack([loss(jnp.asarray(p)) for p in _PENALTIES]))]
+
+    def pooled(self) -> Meta:
+        """The meta-parameters of `pooled`."""
+        return {"base": self.base[0], "rounds": self._counts(0)}
+
+    def shifted(self) -> Meta:
+        """Those of `shifted`."""
+        return {**self.pooled(), "log_penalty": jnp.log(self.penalty)}
+
+    def support(self) -> Meta:
+        """Those of `trees`."""
+        train = self._features(self.out_of_fold, 0)
+        if self.rounds:
+            second, count = self._fit(train, None, trees=max(1, self.rounds[1]), size=SECOND)
+        else:
+            x = np.asarray(_evaluate(self.base[0], self.validation.x))
+            second, count = self._fit(train, self._features(self.validation._replace(x=x), 2), size=SECOND)
+        return {**self.shifted(), "second": second, "rounds": self._counts(count)}
+
+    def _counts(self, second: int) -> Array:
+        return jnp.asarray([self.base[1], second], jnp.result_type(float))
+
+    def _features(self, rows: Rows, stream: int) -> Sample:
+        """What the second forest is fitted to: rows as supports drawn from their task see them, and what is left over
+        there; of classes, their numbers."""
+        episodes = self._episodes(rows, stream)
+        penalty = self.penalty
+
+        @jax.jit
+        def features(episodes: Episode) -> tuple[Array, Array]:
+            def one(episode: Episode) -> tuple[Array, Array]:
+                support, query = episode
+                made = support_features(support, query.x, self.outputs, classes=self.classes)
+                if self.classes:
+                    return made, query.y
+                offset = offset_of(support, self.outputs, penalty, classes=False)
+                return made, query.y - query.x[:, -self.outputs :] - offset[None]
+
+            return jax.lax.map(one, episodes, batch_size=64)
+
+        x, y = (np.asarray(part) for part in features(episodes))
+        weight = np.asarray(episodes.query.weight)
+        counts, weight = weight > 0, weight / weight.sum(1, keepdims=True)
+        return Sample(x[counts], y[counts], weight[counts] / weight[counts].mean())
+
+    def _episodes(self, rows: Rows, stream: int) -> Episode:
+        """Supports of many sizes, each with other rows of its task."""
+        fewest, most = self.how.shots
+        queries = min(_QUERIES, int(rows.counts.max()) - 1)
+        number = int(np.clip(_ROWS // queries, 200, 4000))
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.how.seed), TABLE), stream)
+        data: Arrays = {name: jnp.asarray(array) for name, array in row_arrays(rows).items()}
+
+        def draw(number: Array) -> Episode:
+            of_size, of_rows = jax.random.split(jax.random.fold_in(key, number))
+            used = jax.random.randint(of_size, (), min(fewest, most), most + 1)
+            return draw_episode(data, of_rows, number % len(rows.names), most, queries, used)
+
+        return jax.jit(lambda: jax.lax.map(draw, jnp.arange(number), batch_size=64))()
+
+
+_made: dict[tuple[str, How], Trees] = {}
+
+
+def trees_of(train: Rows, validation: Rows, how: How) -> Trees:
+    """The trees of some rows; those of a table that was fitted just before are not fitted again."""
+    key = _digest(train) + _digest(validation), how
+    if key not in _made:
+        while len(_made) >= _KEPT:
+            del _made[next(iter(_made))]
+        _made[key] = Trees(train, validation, how)
+    return _made[key]
+
+
+def _digest(rows: Rows) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (rows.x, rows.y, rows.counts):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@jax.jit
+def _evaluate(forest: Forest, x: Array) -> Array:
+    return with_base(forest, x)
+
+
+def _sample(rows: Rows) -> Sample:
+    """All rows, each task counting alike, but for small ones."""
+    weight = np.repeat(1.0 / np.maximum(rows.counts, 10), rows.counts)
+    return Sample(rows.x, rows.y, weight / weight.mean())
+
+
+def _errors(answer: Array, query: Batch, classes: bool) -> Array:
+    if classes:
+        return -jnp.take_along_axis(jax.nn.log_softmax(answer), query.y[:, None], axis=1)[:, 0]
+    return jnp.square(answer - query.y).mean(-1)

@@ -1,0 +1,1 @@
+"""Studies on top of fewstep: published results reproduced, and speed beside other libraries."""
