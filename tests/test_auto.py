@@ -193,8 +193,8 @@ def words(table, method, run, *more):
 
 
 def test_auto_learns_stops_resumes_and_answers(table, tmp_path):
-    """Killed while it trains its members, it resumes: the parameters are those of one that was not killed, to the bit, and
-    so are the weights and the calibration up to how answers are rounded."""
+    """Killed while it trains its members, it resumes: the parameters are those of one that was not killed, to the bit,
+    and so are the weights and the calibration up to how answers are rounded."""
     members = ("--members", "ridge", "shifted")
     run, other = tmp_path / "auto", tmp_path / "whole"
     process = subprocess.Popen(

@@ -87,6 +87,9 @@ class OuterStep:
     schedule: Literal["constant", "linear", "cosine"] = option(
         "constant", "How the outer step size falls to 0 over all steps."
     )
+    schedule_steps: int = option(
+        0, "Steps over which it falls, if fewer are taken; 0: those that are taken.", min=0, hidden=True
+    )
     clip_value: float = option(0.0, "Clip each entry of the outer gradient to this size; 0: not at all.", min=0.0)
     clip_norm: float = option(0.0, "Clip the outer gradient to this norm; 0: not at all.", min=0.0)
 

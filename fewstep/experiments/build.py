@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from fewstep._episode import Tasks
@@ -25,12 +26,15 @@ from fewstep.files import function_of
 from fewstep.learners import Member
 from fewstep.outers import OUTERS, refuse_without_signal
 from fewstep.problems import Kind, Options, Problem, Value, kind_of
-from fewstep.training import Trained, TrainState, first_state, state_of, train
+from fewstep.training import Segment, Trained, TrainState, first_state, make_segment, state_of, train
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Built:
-    """What an experiment names, ready to run."""
+    """What an experiment names, ready to run.
+
+    `like` is another one on tasks of the same shapes, whose compiled programs it uses.
+    """
 
     experiment: Experiment
     kind: Kind
@@ -39,6 +43,7 @@ class Built:
     rule: Rule | None
     optimizer: optax.GradientTransformation
     outer: Outer
+    like: "Built | None" = None
 
     @cached_property
     def learner(self) -> Learner:
@@ -48,6 +53,8 @@ class Built:
     @lru_cache  # noqa: B019  # a learner made twice would be compiled twice
     def learner_for(self, ways: int | None = None, norm: str | None = None) -> Learner:
         """The learner for tasks of so many classes, with some statistics to normalize by."""
+        if self.like is not None:
+            return self.like.learner_for(ways, norm)
         members = {name: part.member for name, part in self.parts.items()}
         return self.method.learner(self.experiment, self.problem, members or self.rule, ways, norm)
 
@@ -63,9 +70,10 @@ class Built:
 
     def again(self, trained: TrainedMember) -> "Built":
         """The same to be trained once more for as long as was best, on the validation tasks too."""
-        settings = {"all_tasks": True, **self.method.again(trained)}
+        planned = {"schedule_steps": self.experiment.steps} if self.experiment.has("schedule_steps") else {}
+        experiment = self.experiment.replace(all_tasks=True, **planned, **self.method.again(trained))
         assert self.problem.with_validation is not None
-        return build(self.experiment.replace(**settings), self.problem.with_validation())
+        return dataclasses.replace(self, experiment=experiment, problem=self.problem.with_validation(), like=self)
 
     def first(self) -> PyTree:
         """The parameters of each seed before training, with an axis of seeds in front."""
@@ -138,16 +146,27 @@ class Built:
         )  # fmt: skip
         return validate, tasks.data
 
-    def train(self, **how: Value) -> Trained:
-        """Trains it by the experiment's settings: the one call of `train`, on disk and in memory."""
+    @lru_cache  # noqa: B019  # a segment made twice would be compiled twice
+    def segment(self, mesh: Mesh | None, chunk: int | None) -> Segment:
+        """The compiled steps of its training."""
+        if self.like is not None:
+            return self.like.segment(mesh, chunk)
+        return make_segment(
+            self.learner, self.training, self.optimizer, meta_batch=self.experiment.meta_batch, outer=self.outer,
+            mesh=mesh, chunk=chunk, small=self.problem.held_out is not None,
+        )  # fmt: skip
+
+    def train(self, *, mesh: Mesh | None = None, chunk: int | None = None, **how: Value) -> Trained:
+        """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. What is trained like
+        another is trained on its validation tasks too, which say nothing then."""
         experiment = self.experiment
-        validate, data = self.validation()
+        validate, data = (None, None) if self.like is not None else self.validation()
         return train(
             self.learner, self.training, steps=experiment.steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
-            validate_every=experiment.validate_every, patience=experiment.patience or None,
-            small=self.problem.held_out is not None, **how,
+            validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
+            segment=self.segment(mesh, chunk), **how,
         )  # fmt: skip
 
 
@@ -232,7 +251,7 @@ def _outer(experiment: Experiment, method: Method) -> Outer:
 def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
     if not experiment.has("outer_lr"):  # nothing is trained by outer steps
         return optax.sgd(0.0)
-    lr, steps = experiment.outer_lr, experiment.steps
+    lr, steps = experiment.outer_lr, experiment.schedule_steps or experiment.steps
     rate = {
         "constant": lambda: lr,
         "linear": lambda: optax.linear_schedule(lr, 0.0, steps),

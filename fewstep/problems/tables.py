@@ -217,8 +217,10 @@ def problem_of_rows(
         if table is None:
             raise FewstepError(f"The {split} rows of this model were in memory, and are not kept with it.")
         parts = table().parts
-        both = options.all_tasks and split == "train"
-        return join_rows(parts["train"], parts["validation"]) if both else parts[split]
+        if split != "train":
+            return parts[split]
+        both = join_rows(parts["train"], parts["validation"])
+        return (both if options.all_tasks else parts["train"])._replace(room=(len(both.counts), len(both.x)))
 
     def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:

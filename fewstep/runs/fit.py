@@ -30,15 +30,17 @@ def fit_run(
     deadline = Deadline(run.experiment.seconds) if run.experiment.has("seconds") and run.experiment.seconds else None
 
     def train(name: str, part: Built) -> TrainedMember:
-        path, experiment = run.path / PARTS / name, part.experiment
+        path, experiment, built = run.path / PARTS / name, part.experiment, part
         if deadline is not None:
             shorter = planned(experiment, path, deadline.share(len(built.parts)))
             experiment = shorter if shorter.steps < experiment.steps else experiment
         own = create_run(path, experiment, say=progress.say)
-        outcome = train_run(own, progress, save_seconds=save_seconds)
+        if own.experiment != part.experiment:
+            built = own.build()
+        outcome = train_run(own, progress, save_seconds=save_seconds, built=built)
         if outcome.interrupted:
             raise _Stopped
-        return own.build().kept(outcome.state)
+        return built.kept(outcome.state)
 
     with stop_signals() as stopped:
         try:

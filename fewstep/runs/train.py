@@ -24,11 +24,14 @@ from fewstep.training import NotFinite, Row, TrainState
 SAVE_SECONDS = 15.0
 
 
-def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS) -> Outcome:
+def train_run(
+    run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS, built: Built | None = None
+) -> Outcome:
     """Trains a run to its number of steps, from its newest whole checkpoint if there is one.
 
     The last and the best parameters are saved about every `save_seconds`, at the end, and on Ctrl-C. Whether and where
-    training was interrupted does not change a bit of the outcome.
+    training was interrupted does not change a bit of the outcome. `built` is what the run's experiment builds, if that
+    is at hand.
     """
     progress = progress if progress and distributed.first() else silent()
     with locked(run.path, run.busy) if distributed.first() else nullcontext():
@@ -36,7 +39,7 @@ def train_run(run: Run, progress: Progress | None = None, *, save_seconds: float
             check_unchanged(run)
         places = _lay_out(run, progress)
         mesh = make_mesh(places.devices)
-        built = run.build()
+        built = built or run.build()
         state, log = begin(run, built, progress.say)
         if distributed.first():
             run.write_config()  # last: whatever is wrong has been said by now

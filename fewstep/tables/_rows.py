@@ -18,7 +18,9 @@ class Rows(NamedTuple):
     """Encoded rows, task after task: task n, called `names[n]`, is `x[starts[n] : starts[n] + counts[n]]`.
 
     `support` says which rows of a task are learned from: random ones, or the first or last in some order. Then a task's
-    rows lie in the order in which they are learned from, so those of `last` from the end.
+    rows lie in the order in which they are learned from, so those of `last` from the end. `room` is for how many tasks
+    and rows, at least, there is room in the arrays that a training gets: those of several parts of a table then have
+    the same shapes and share compiled programs.
     """
 
     x: np.ndarray
@@ -27,6 +29,7 @@ class Rows(NamedTuple):
     counts: np.ndarray
     names: tuple[str, ...]
     support: Support = "random"
+    room: tuple[int, int] = (0, 0)
 
     def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """x and y of one task."""

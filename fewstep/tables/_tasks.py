@@ -28,11 +28,22 @@ def table_tasks(of: Rows, shots: int = 5, queries: int = 10, *, min_shots: int |
 
     def sample(data: Arrays, key: Key[Array, ""]) -> Episode:
         of_task, of_rows, of_size = jax.random.split(key, 3)
-        number = jax.random.randint(of_task, (), 0, data["counts"].shape[0])
+        number = jax.random.randint(of_task, (), 0, data["tasks"])
         used = shots if min_shots is None else jax.random.randint(of_size, (), min_shots, shots + 1)
         return draw_episode(data, of_rows, number, shots, queries, used)
 
-    return Tasks(row_arrays(of), sample)
+    return Tasks(_padded(of), sample)
+
+
+def _padded(of: Rows) -> Arrays:
+    """The rows with zeros behind them, as many as there is room for, and how many tasks there are."""
+    arrays, (tasks, rows) = row_arrays(of), of.room
+    sizes = {"x": rows, "y": rows, "starts": tasks, "counts": tasks}
+    for name, size in sizes.items():
+        array = np.asarray(arrays[name])
+        behind = max(0, size - len(array))
+        arrays = arrays | {name: np.pad(array, [(0, behind)] + [(0, 0)] * (array.ndim - 1))}
+    return arrays | {"tasks": np.asarray(len(of.counts), np.int32)}
 
 
 def whole_tasks(of: Rows, rows: int) -> Tasks:

@@ -2,6 +2,7 @@
 
 from fewstep.training._finite import NotFinite as NotFinite
 from fewstep.training._segment import Best as Best
+from fewstep.training._segment import Segment as Segment
 from fewstep.training._segment import TrainState as TrainState
 from fewstep.training._segment import first_state as first_state
 from fewstep.training._segment import make_segment as make_segment

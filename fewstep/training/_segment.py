@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ class TrainState(NamedTuple):
     step: Int[Array, ""]
 
 
+Segment: TypeAlias = Callable[[TrainState, PyTree, Step], tuple[TrainState, Array]]
 # What loops carry: the state, the place among tasks drawn or the data they are drawn from, steps to go, whether finite.
 Carry = tuple[TrainState, PyTree, Step, Array]
 
@@ -79,7 +80,7 @@ def make_segment(
     mesh: Mesh | None = None,
     chunk: int | None = None,
     small: bool = False,
-) -> Callable[[TrainState, PyTree, Step], tuple[TrainState, Array]]:
+) -> Segment:
     """The compiled `(state, data, steps) -> (state, finite)`, the same program whatever the number of steps. One for
     `small` networks compiles faster.
 

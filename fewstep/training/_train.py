@@ -18,7 +18,7 @@ from fewstep._outer import Outer, loss_gradient
 from fewstep._rule import Meta
 from fewstep.compute import everywhere
 from fewstep.training._finite import NotFinite, why_not_finite
-from fewstep.training._segment import TrainState, first_state, keys_of, make_segment, one_seed, step_key
+from fewstep.training._segment import Segment, TrainState, first_state, keys_of, make_segment, one_seed, step_key
 
 
 class Row(NamedTuple):
@@ -72,6 +72,7 @@ def train(
     run: Recorder | None = None,
     agree: Callable[[int], int] = int,
     small: bool = False,
+    segment: Segment | None = None,
 ) -> Trained:
     """Meta-trains a learner on tasks.
 
@@ -83,7 +84,8 @@ def train(
     without a better score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends
     training when it returns True; `run` keeps the training, such as `fewstep.runs.RunFolder("runs/x")`, and resumes it;
     `agree` gives all processes of a mesh the same number, one of theirs; `small` compiles faster, for networks that run
-    no slower for it, such as perceptrons of some ten thousand weights on tables.
+    no slower for it, such as perceptrons of some ten thousand weights on tables; `segment` is what `make_segment` made
+    of all this for an earlier training on tasks of the same shapes, which is not compiled again.
 
     **Returns:** `Trained`. The same seed gives the same numbers, whether or not training was interrupted.
 
@@ -97,7 +99,7 @@ def train(
         _check_seeds(seed, state)
     optimizer = optax.adam(1e-3) if optimizer is None else optimizer
     _check(steps, meta_batch, seeds)
-    segment = make_segment(
+    segment = segment or make_segment(
         learner, tasks, optimizer, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk, small=small
     )
     data, validation_data = everywhere((tasks.data, validation_data), mesh)
