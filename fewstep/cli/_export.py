@@ -24,7 +24,7 @@ class Export:
       fewstep export runs/growth --format safetensors --out growth-model
       fewstep export omniglot-mtnet-5way --no-score
       fewstep export runs/growth --distill
-      fewstep export runs/growth --distill np --steps 2000 --json
+      fewstep export runs/growth --distill mtnet+rates --steps 2000 --json
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]

@@ -23,8 +23,8 @@ from fewstep.models._fit import kept_metas
 from fewstep.models._model import Model, answer, learn
 from fewstep.problems import Problem, Say, Value
 
-STUDENT = "np"
-EPISODES = 4000
+STUDENT = "ridge"
+EPISODES = 2000
 _CHUNK = 16  # episodes that the teacher answers at once
 _PART = 8 * _CHUNK  # episodes between two reports of progress
 # What differs for a student from the method alone: it is to be small.
@@ -92,7 +92,7 @@ def student_of(model: Model, method: str, steps: int | None = None, seed: int = 
     if method in PROCESSES or "outer_lr" not in names:
         raise FewstepError(
             f"{method} is not trained to give answers, so it cannot learn those of a teacher. Use "
-            f"`distill={STUDENT}`, ridge or mtnet+rates."
+            "ridge, mtnet+rates or np."
         )
     if steps is not None and steps < 1:
         raise FewstepError(f"`steps` is {steps}. It must be at least 1.")
