@@ -21,7 +21,7 @@ from fewstep.problems import ScoreRow
 _SECONDS = 2.0
 NAMES = {
     *option_names(), "n_tasks", "drop", "overwrite", "out", "format", "resume", "only", "folds", "bins", "examples",
-    "images",
+    "images", "distill",
 }  # and the options of a user's own code  # fmt: skip
 _QUOTES = "'\""
 _ARGUMENT = re.compile(r"`(\w+)(?:=([^`]*))?`")
@@ -57,6 +57,11 @@ def flags(message: str) -> str:
 def watch_data(folder: Path | None) -> None:
     """Looks for data in a folder, and reports work on them that takes longer than a moment."""
     data.look_in(folder)
+    data.on_progress(follow(), say)
+
+
+def follow() -> Callable[[str, float, float, str], None]:
+    """What reports work that takes longer than a moment: how much of what is done, its rate, and the time left."""
     last, begun = [time.monotonic()], dict[str, tuple[float, float]]()
 
     def progress(what: str, done: float, total: float, unit: str) -> None:
@@ -69,7 +74,7 @@ def watch_data(folder: Path | None) -> None:
             share = f" of {_amount(total)}" if total else ""
             say(f"{what}: {_amount(done)}{share} {unit}, {_amount(rate)} {unit}/s{rest}")
 
-    data.on_progress(progress, say)
+    return progress
 
 
 def _amount(number: float) -> str:

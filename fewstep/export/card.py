@@ -14,7 +14,8 @@ def card(model: Model, scores: list[ScoreRow], about: dict[str, JSON], names: li
         f"# {experiment.public_method} on {experiment.public_tasks}",
         "A model that learns a new task from a few examples, meta-trained with fewstep "
         f"{about['fewstep']} (commit {commit() or 'unknown'}).",
-        "## Trained on", *_trained_on(model), "## How", *_how(model), "## How well", *_how_well(scores),
+        "## Trained on", *_trained_on(model), "## How", *_how(model), *_distilled(about),
+        "## How well", *_how_well(scores),
         "## Use", *_use(about, names),
         "## Limits", "Tasks unlike those it was trained on are learned less well, and nothing warns of it. The scores "
         "above are of tasks of the same kind that were held out.",
@@ -33,6 +34,15 @@ def _how(model: Model) -> list[str]:
     seeds = f"{len(model.finite)} seeds, whose answers are averaged" if len(model.finite) > 1 else "one seed"
     text = f"{experiment.public_method}, {model.step:,} outer steps, {model.steps} inner steps, {seeds}."
     return [text + (f" Other than by default: {', '.join(options)}." if options else "")]
+
+
+def _distilled(about: dict[str, JSON]) -> list[str]:
+    """What it loses against the model that it learned from, if it did."""
+    known = about.get("distilled")
+    if known is None:
+        return []
+    text = f"It was trained on what {known['teacher']} answers on {known['episodes']:,} episodes of the training tasks."
+    return ["## Distilled", f"{text} {known['sentence']}"]
 
 
 def _words(value: object) -> str:

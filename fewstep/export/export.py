@@ -17,7 +17,7 @@ from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 from fewstep.export.card import card
 from fewstep.files import JSON, new_file, write_json, write_text, writing
-from fewstep.models import Model, answer, arrays_of, learn
+from fewstep.models import Distilled, Model, answer, arrays_of, learn
 from fewstep.problems import ScoreRow
 
 Format = Literal["stablehlo", "npz", "safetensors"]
@@ -26,18 +26,19 @@ _SUPPORT, _QUERY = 64, 64
 
 
 def export_model(
-    model: Model, folder: Path, form: Format, scores: list[ScoreRow], *, support: int = _SUPPORT
-) -> list[Path]:
+    model: Model, folder: Path, form: Format, scores: list[ScoreRow], *, support: int = _SUPPORT,
+    distilled: Distilled | None = None,
+) -> list[Path]:  # fmt: skip
     """Writes a model into a folder: `adapt_and_predict` and `predict` as StableHLO, or its arrays; beside them a
     description for programs, a card for people, and for StableHLO a loader that needs jax and flatbuffers only.
 
     **Arguments:** `scores` stand in the card; `support` is the largest number of rows that the compiled function can
-    learn from.
+    learn from; `distilled` is what the model loses against its teacher, if it has one.
     """
     if folder.is_file():
         raise FewstepError(f"{folder} is a file. Choose another folder with `out`.")
     _check_base(model, form)
-    about = _describe(model, form, support)
+    about = _describe(model, form, support) | ({} if distilled is None else {"distilled": distilled.to_json()})
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     paths = _functions(model, folder, about) if form == "stablehlo" else [_arrays(model, folder, form)]
