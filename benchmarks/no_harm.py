@@ -55,6 +55,8 @@ class Options:
     """Rows of a task."""
     effort: float = 0.2
     """`effort` of `auto`."""
+    members: tuple[str, ...] = ()
+    """`members` of `auto`, `pooled` among them (default: all)."""
     out: Path = OUT
     """The file of the result."""
 
@@ -174,9 +176,12 @@ def table_of(collection: Collection, *, first: bool) -> Table:
     return make_table(Frame("collection", cells), Roles("task", ("t", "a", "b"), "y", **order))
 
 
-def trained(table: Table, effort: float) -> Model:
+def trained(table: Table, options: Options) -> Model:
     """`auto` after its training on a table."""
-    experiment = Experiment("auto", IN_MEMORY, shots=SHOTS, effort=effort, schema=table.schema.to_dict())
+    experiment = Experiment(
+        "auto", IN_MEMORY, shots=SHOTS, effort=options.effort, members=tuple(options.members),
+        schema=table.schema.to_dict(),
+    )  # fmt: skip
     return fit_table(experiment, table).model
 
 
@@ -204,7 +209,7 @@ def measured(name: str, seed: int, options: Options) -> Iterator[dict[str, Any]]
     scenario = SCENARIOS[name]
     rng = np.random.default_rng((seed, list(SCENARIOS).index(name)))
     table = table_of(scenario.make(rng, options.tasks, options.rows), first=scenario.first)
-    model = trained(table, options.effort)
+    model = trained(table, options)
     for what, spoil in (scenario.spoils or {"random rows": unchanged}).items():
         rows = table.parts["test"] if what == "random rows" else tested(table, spoil, rng)
         yield {"scenario": name, "test": what, "seed": seed, "auto": error(model, rows),
@@ -249,6 +254,7 @@ def main(options: Options) -> None:
             took = f"{time.monotonic() - begin:.1f} s, {time.process_time() - core:.1f} of cores"
             print(f"seed {seed}, {name}: {took}", file=sys.stderr, flush=True)
         rows, settings = summary(errors), {"tasks": options.tasks, "rows": options.rows, "effort": options.effort}
+        settings |= {"members": options.members or "all"}
         write_json(
             options.out,
             {"name": "no-harm", "command": command, "settings": settings | {"shots": SHOTS}, "rows": rows}

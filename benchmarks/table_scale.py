@@ -1,4 +1,4 @@
-"""Trains `auto` on generated tables of 10,000 and 100,000 rows, each in a process of its own: time, memory, and profile.
+"""Trains `auto` on tables of 10,000 and 100,000 rows, each in a process of its own: time, memory, and a profile.
 
 python benchmarks/table_scale.py
 
@@ -77,8 +77,8 @@ def measure(options: Options, rows: int, folder: Path) -> dict[str, Any]:
     x = [f"x{n}" for n in range(NUMBERS)]
     more = [word for words in options.options for word in shlex.split(words)]
     command = [
-        sys.executable, "-m", "fewstep", "train", "auto", f"table:{file}", "--task", "task", "--x", *x, "kind", "--y", "y",
-        "--run", str(folder / "run"), "--no-report", *more,
+        sys.executable, "-m", "fewstep", "train", "auto", f"table:{file}", "--task", "task", "--x", *x, "kind",
+        "--y", "y", "--run", str(folder / "run"), "--no-report", *more,
     ]  # fmt: skip
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder / "compiled")}
     environment |= {"JAX_LOG_COMPILES": "1"} if options.compiling else {}
@@ -88,7 +88,7 @@ def measure(options: Options, rows: int, folder: Path) -> dict[str, Any]:
         if (stage := _stage(line)) is not None:
             stages.append((stage, _core_seconds(process.pid)))
             compiling[stage] = 0.0
-            print(f"{rows:,} rows: {stage}", file=sys.stderr, flush=True)
+            print(f"{rows:,} rows, {stages[-1][1]:.0f} s of cores: {stage}", file=sys.stderr, flush=True)
         for seconds in _COMPILED.findall(line):
             compiling[stages[-1][0]] += float(seconds)
         words = line if line.strip() else words
@@ -99,8 +99,9 @@ def measure(options: Options, rows: int, folder: Path) -> dict[str, Any]:
     times = [at for _, at in stages[1:]] + [core]
     shares = zip(stages, times, strict=True)
     return {
-        "rows": rows, "tasks": TASKS[rows], "seconds": round(time.monotonic() - begin, 1), "goal_seconds": 60 * GOALS[rows],
-        "core_seconds": round(core, 1), "peak_megabytes": round(usage.ru_maxrss / 1024), "goal_megabytes": 1024 * GIGABYTES,
+        "rows": rows, "tasks": TASKS[rows],
+        "seconds": round(time.monotonic() - begin, 1), "goal_seconds": 60 * GOALS[rows], "core_seconds": round(core, 1),
+        "peak_megabytes": round(usage.ru_maxrss / 1024), "goal_megabytes": round(1024 * GIGABYTES),
         "core_seconds_by_stage": {name: round(end - start, 1) for (name, start), end in shares},
         **({"compiling_seconds_by_stage": _rounded(compiling)} if options.compiling else {}),
     }  # fmt: skip
