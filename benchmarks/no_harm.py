@@ -172,8 +172,8 @@ def table_of(collection: Collection, *, first: bool) -> Table:
         "a": collection.x[..., 0].ravel(), "b": collection.x[..., 1].ravel(), "y": collection.y.ravel(),
     }  # fmt: skip
     cells = {name: np.asarray([str(value) for value in values], object) for name, values in columns.items()}
-    order = {"support": "first", "order": "t"} if first else {}
-    return make_table(Frame("collection", cells), Roles("task", ("t", "a", "b"), "y", **order))
+    roles = Roles("task", ("t", "a", "b"), "y")
+    return make_table(Frame("collection", cells), roles._replace(support="first", order="t") if first else roles)
 
 
 def trained(table: Table, options: Options) -> Model:
@@ -246,21 +246,18 @@ def main(options: Options) -> None:
     from fewstep_studies.reproduce import made_with
 
     keep_compiled()  # collections have the same shapes
-    errors, command = [], shlex.join(["python", "benchmarks/no_harm.py", *sys.argv[1:]])
+    command = shlex.join(["python", "benchmarks/no_harm.py", *sys.argv[1:]])
+    settings = {"tasks": options.tasks, "rows": options.rows, "effort": options.effort, "shots": SHOTS}
+    errors: list[dict[str, Any]] = []
     for seed in range(options.first, options.first + options.seeds):
         for name in options.scenarios or SCENARIOS:
             begin, core = time.monotonic(), time.process_time()
             errors += measured(name, seed, options)
             took = f"{time.monotonic() - begin:.1f} s, {time.process_time() - core:.1f} of cores"
             print(f"seed {seed}, {name}: {took}", file=sys.stderr, flush=True)
-        rows, settings = summary(errors), {"tasks": options.tasks, "rows": options.rows, "effort": options.effort}
-        settings |= {"members": options.members or "all"}
-        write_json(
-            options.out,
-            {"name": "no-harm", "command": command, "settings": settings | {"shots": SHOTS}, "rows": rows}
-            | {"errors": errors, **made_with("scikit-learn")},
-        )
-    print(json.dumps(rows, indent=1))
+        result = {"name": "no-harm", "command": command, "settings": settings | {"members": options.members or "all"}}
+        write_json(options.out, result | {"rows": summary(errors), "errors": errors, **made_with("scikit-learn")})
+    print(json.dumps(summary(errors), indent=1))
 
 
 if __name__ == "__main__":
