@@ -45,8 +45,8 @@ class Options:
 
     rows: tuple[int, ...] = tuple(TASKS)
     """Rows of each table: 10,000 or 100,000."""
-    options: tuple[str, ...] = ()
-    """More options of `fewstep train`, such as `--members ridge pooled`, behind `--options`, in quotes."""
+    members: tuple[str, ...] = ()
+    """`members` of `auto` (default: all)."""
     compiling: bool = False
     """Add up the time for compiling."""
     out: Path = OUT
@@ -75,10 +75,10 @@ def measure(options: Options, rows: int, folder: Path) -> dict[str, Any]:
     file = folder / "table.csv"
     file.write_text(table(rows))
     x = [f"x{n}" for n in range(NUMBERS)]
-    more = [word for words in options.options for word in shlex.split(words)]
+    members = ["--members", *options.members] if options.members else []
     command = [
         sys.executable, "-m", "fewstep", "train", "auto", f"table:{file}", "--task", "task", "--x", *x, "kind",
-        "--y", "y", "--run", str(folder / "run"), "--no-report", *more,
+        "--y", "y", "--run", str(folder / "run"), "--no-report", *members,
     ]  # fmt: skip
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder / "compiled")}
     environment |= {"JAX_LOG_COMPILES": "1"} if options.compiling else {}
