@@ -175,6 +175,30 @@ def test_a_portfolio_is_the_weighted_mean_of_its_members():
     )  # fmt: skip
 
 
+def test_a_portfolio_does_not_learn_from_targets_that_are_not_credible():
+    parts = {"ridge": learners.Member(learners.ridge(learners.nothing_but_x(1), 1)),
+             "pooled": learners.Member(learners.pooled(1, losses.squared_error))}  # fmt: skip
+    credible = learners.Credible((-2.0,), (2.0,), "pooled")
+    whole = learners.portfolio(parts, (1, 4), losses.squared_error, credible=credible)
+    meta = whole.init(jax.random.key(0))
+    meta["weights"] = jnp.asarray([[0.75, 0.25], [1.0, 0.0]])
+    x = jnp.linspace(-1, 1, 4)[:, None]
+
+    @jax.jit
+    def ask(y, weight):
+        return whole.predict(meta, whole.adapt(meta, jax.random.key(1), Batch(x, y, weight), 0), x)
+
+    def says(y, weight):
+        return np.asarray(ask(jnp.asarray(y)[:, None], jnp.asarray(weight)))
+
+    honest = says([0.5, 1.0, 1.5, 2.0], [1.0, 1, 1, 0])
+    assert np.abs(honest).max() > 0.1
+    np.testing.assert_allclose(says([0.5, 1.0, 1.5, 9999.0], [1.0, 1, 1, 1]), honest, atol=1e-6)
+    assert np.abs(says([0.5, 1.0, 1.5, 1.9], [1.0, 1, 1, 1]) - honest).max() > 1e-3
+    for absurd in ([9999.0] * 4, [-2.1] * 4, [np.nan] * 4):
+        np.testing.assert_array_equal(says(absurd, [1.0, 1, 1, 1]), np.zeros((4, 1)))  # of an empty forest
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """Lines of 24 sensors, each with an offset of its own."""

@@ -19,7 +19,7 @@ from fewstep._errors import unknown
 from fewstep._learner import Learner
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._weights import combine
-from fewstep.learners import PROCESSES, Member, portfolio
+from fewstep.learners import PROCESSES, Credible, Member, portfolio
 from fewstep.problems import Answers, Problem, Value, answer_tasks, draws_of
 from fewstep.tables import Rows, Schema
 from fewstep.training import NotFinite
@@ -37,6 +37,7 @@ _LESS: dict[str, dict[str, Value]] = {
     "np": {"width": 32, "blocks": 2, "ff": 64, "steps": 1500, "meta_batch": 8},
 }
 _SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # numbers of rows that weights are chosen for
+_BEYOND = 0.5  # of the training's range: a target farther outside is not learned from
 _DRAWS = 300  # of tasks, that they are chosen by
 _OWN = ("method", "tasks", "members", "member_seeds", "effort", "refit", "seconds", "steps")
 
@@ -73,7 +74,17 @@ def learner(
     experiment: "Experiment", problem: Problem, parts: Mapping[str, Member], ways: int | None, norm: str | None
 ) -> Learner:
     """The portfolio of the members."""
-    return portfolio(parts, sizes_of(experiment.shots), problem.loss, classes=problem.classes)
+    known = None if problem.classes else _credible(problem.details.schema)
+    return portfolio(parts, sizes_of(experiment.shots), problem.loss, classes=problem.classes, credible=known)
+
+
+def _credible(schema: Schema) -> Credible:
+    """The targets that are learned from: a code for a missing value or a wrong unit, for which no validation task has
+    shown what learning does, must not make `auto` worse than `pooled`."""
+    ends = [target.ends for target in schema.targets]
+    beyond = [_BEYOND * (high - low) for low, high in ends]
+    low = tuple(low - far for (low, _), far in zip(ends, beyond, strict=True))
+    return Credible(low, tuple(high + far for (_, high), far in zip(ends, beyond, strict=True)), POOLED)
 
 
 def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:

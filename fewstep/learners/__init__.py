@@ -14,6 +14,7 @@ from fewstep.learners.kernel_heads import embedding as embedding
 from fewstep.learners.kernel_heads import spectral as spectral
 from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet
+from fewstep.learners.portfolio import Credible as Credible
 from fewstep.learners.portfolio import Member as Member
 from fewstep.learners.portfolio import portfolio as portfolio
 from fewstep.learners.pretrained import finetune as finetune

@@ -3,7 +3,7 @@ r"""Several learners that answer together, with weights for each number of rows 
     prediction(x) = sum_m w_m(n) prediction_m(x),      w_m(n) >= 0,   sum_m w_m(n) = 1
 
 A member answers by the mean over its seeds and samples of its masks. Of classes, probabilities are mixed. A member
-whose answer at a row is not finite is left out there.
+whose answer at a row is not finite is left out there. Rows whose target is not `Credible` are not learned from.
 
 Reference: Wolpert, Stacked generalization, Neural Networks 1992; Breiman, Stacked regressions, Machine Learning 1996.
 """
@@ -31,13 +31,31 @@ class Member(NamedTuple):
     samples: int = 1
 
 
-def portfolio(members: Mapping[str, Member], shots: tuple[int, ...], loss: Loss, *, classes: bool = False) -> Learner:
+class Credible(NamedTuple):
+    """The ends of each target that is learned from, and the member that answers alone where no row has such a one, if
+    it is one of the portfolio."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    otherwise: str
+
+    def rows(self, support: Batch) -> Float[Array, " rows"]:
+        """The weights of the rows, those of targets between the ends."""
+        inside = (support.y >= jnp.asarray(self.low)[None]) & (support.y <= jnp.asarray(self.high)[None])
+        return jnp.where(inside.all(1), support.weight, 0.0)
+
+
+def portfolio(
+    members: Mapping[str, Member], shots: tuple[int, ...], loss: Loss, *, classes: bool = False,
+    credible: Credible | None = None,
+) -> Learner:  # fmt: skip
     """The learner of some members, with weights for these numbers of rows: a support of another size takes those of the
-    largest number that is not more.
+    largest number that is not more. Without `credible` all rows are learned from.
 
     Its meta-parameters are the `weights`, a row for each number of rows, and under `members` those of each, with an
     axis of seeds in front.
     """
+    alone = None if credible is None or credible.otherwise not in members else list(members).index(credible.otherwise)
 
     def init(key: Key[Array, ""]) -> Meta:
         keys = dict(zip(members, jax.random.split(key, len(members)), strict=True))
@@ -45,13 +63,18 @@ def portfolio(members: Mapping[str, Member], shots: tuple[int, ...], loss: Loss,
         return {"members": metas, "weights": jnp.full((len(shots), len(members)), 1 / len(members))}
 
     def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
+        if credible is not None:
+            support = support._replace(weight=credible.rows(support))
         number = jnp.sum(support.weight > 0)
         at = jnp.clip(jnp.searchsorted(jnp.asarray(shots), number, side="right") - 1, 0)
+        weights = meta["weights"][at]
+        if alone is not None:
+            weights = jnp.where(number > 0, weights, jnp.zeros_like(weights).at[alone].set(1.0))
         state = {}
         for name, member in members.items():
             state[name] = _adapt_all(member, meta["members"][name], key, support)
             support, state[name] = _after(support, state[name])
-        once = Adapted({"weights": meta["weights"][at]}, state)
+        once = Adapted({"weights": weights}, state)
         return once if isinstance(steps, int) else jax.tree.map(lambda leaf: jnp.stack([leaf] * len(steps)), once)
 
     def moments(meta: Meta, adapted: Adapted, x: Array, weight: Array | None) -> tuple[Array, Array]:
