@@ -105,9 +105,8 @@ def tables(result: Result) -> list[Table]:
         mine = [row for row in result.rows if row.setting["set"] == name]
         unit = mine[0].setting["unit"]
         head = [f"{name}, {unit}", *(f"{shots} points" for shots in SHOTS), _SHARE[SETS[name].classes], ""]
-        body = [
-            _line([row for row in mine if row.method == method]) for method in dict.fromkeys(r.method for r in mine)
-        ]
+        methods = [[row for row in mine if row.method == method] for method in dict.fromkeys(r.method for r in mine)]
+        body = [line for of_method in methods for line in (_line(of_method), *_member_lines(of_method))]
         sheets.append(Table("curves", head, body, f"{name}: {SETS[name].what}"))
     return sheets
 
@@ -120,6 +119,18 @@ def _line(rows: list[Row]) -> list[str]:
         first.method + ("" if first.ours else " (baseline)"), *(_cell(at[shots]) for shots in SHOTS),
         "" if covered is None else f"{100 * covered:.0f}%", "; ".join(verdicts),
     ]  # fmt: skip
+
+
+def _member_lines(rows: list[Row]) -> list[list[str]]:
+    """A line for each method that this one is made of, alone."""
+    at = {row.setting["points"]: row.more.get("members", {}) for row in rows}
+    return [
+        [f"- its member {member}", *(_number(at[shots][member]) for shots in SHOTS), "", ""] for member in at[SHOTS[0]]
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:.{2 if value >= 1 else 3}f}"
 
 
 def _cell(row: Row) -> str:
