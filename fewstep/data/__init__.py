@@ -23,6 +23,8 @@ from fewstep.data._places import on_progress as on_progress
 from fewstep.data._places import say as say
 from fewstep.data._set import Classes as Classes
 from fewstep.data._set import ImageSet as ImageSet
+from fewstep.data._set import RowSet as RowSet
+from fewstep.data._set import make_rows as make_rows
 from fewstep.data._set import make_set as make_set
 from fewstep.data._set import split_classes as split_classes
 from fewstep.data._sources import check as check
