@@ -36,3 +36,6 @@ from fewstep.data._walk import describe_skipped as describe_skipped
 from fewstep.data._walk import is_image as is_image
 from fewstep.data._walk import walk as walk
 from fewstep.data._warp import warp as warp
+from fewstep.data.texts import Texts as Texts
+from fewstep.data.texts import read_texts as read_texts
+from fewstep.data.texts import text_classes as text_classes

@@ -25,7 +25,7 @@ from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.learners import Member
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Options, Problem, Value, kind_of
+from fewstep.problems import Kind, Options, Problem, Value
 from fewstep.training import Segment, Trained, TrainState, first_state, make_segment, state_of, train
 
 
@@ -177,7 +177,7 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.method, experiment.folder)
+    kind, method = experiment.kind, method_of(experiment.method, experiment.folder)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
@@ -191,7 +191,7 @@ def build(
 def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
     """The problem of an experiment."""
     tasks = experiment.located(experiment.tasks)
-    return kind_of(tasks).problem(tasks, experiment.groups[0], network_options(experiment, network))
+    return experiment.kind.problem(tasks, experiment.groups[0], network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,7 +208,7 @@ def network_options(experiment: Experiment, network: Callable[..., object] | Non
     if network is not None:
         return _Network(network, network_options(experiment).loss)
     if not experiment.has("network"):
-        return kind_of(experiment.located(experiment.tasks)).network(experiment.tasks)()
+        return experiment.kind.network(experiment.tasks)()
     group = next(group for group in experiment.groups if "network" in group.__dataclass_fields__)
     own = {name: experiment.located(getattr(group, name)) for name in ("network", "loss") if hasattr(group, name)}
     group = dataclasses.replace(group, **own)

@@ -156,7 +156,8 @@ class Kind:
     - `heavy` says that one task fills a processor's cache, so that tasks are taken one after the other;
     - `describe(problem)` are facts that clients and exported models need;
     - `strictness(problem, unknown)` is the problem that refuses categories which training never saw ("refuse"), or
-      takes them as none of the known ("allow").
+      takes them as none of the known ("allow");
+    - `encoded` is the kind of the same tasks behind a pretrained encoder, which the option `encoder` asks for.
     """
 
     name: str
@@ -178,3 +179,8 @@ class Kind:
     example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
     describe: Callable[[Problem], Facts] = lambda problem: {}
     strictness: Callable[[Problem, Literal["refuse", "allow"]], Problem] | None = None
+    encoded: "Kind | None" = None
+
+    def behind(self, encoder: str) -> "Kind":
+        """The kind for an encoder by name; itself for none."""
+        return self.encoded if encoder and self.encoded is not None else self
