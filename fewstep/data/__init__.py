@@ -20,6 +20,7 @@ from fewstep.data._places import folders as folders
 from fewstep.data._places import images_at as images_at
 from fewstep.data._places import look_in as look_in
 from fewstep.data._places import on_progress as on_progress
+from fewstep.data._places import progress as progress
 from fewstep.data._places import say as say
 from fewstep.data._set import Classes as Classes
 from fewstep.data._set import ImageSet as ImageSet

@@ -14,6 +14,8 @@ from fewstep.files._files import new_file as new_file
 from fewstep.files._files import read_json as read_json
 from fewstep.files._files import write_json as write_json
 from fewstep.files._files import write_text as write_text
+from fewstep.files._old import forget_old as forget_old
+from fewstep.files._old import mark_used as mark_used
 from fewstep.files._user import called as called
 from fewstep.files._user import file_of as file_of
 from fewstep.files._user import find_object as find_object

@@ -1,0 +1,64 @@
+"""Where weights come from: installed packages and the user's files. Nothing is downloaded."""
+
+import hashlib
+import importlib
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewstep._errors import FewstepError
+
+_VERSION = 1  # increase it when the rows of an encoder change
+_INSTALL = "pip install 'fewstep[encoders]'"
+
+
+def need(name: str, module: str) -> Any:
+    """A module of an optional package. Raises `FewstepError` with the command that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        missing = (error.name or module).partition(".")[0]
+        raise FewstepError(f"The encoder {name} needs the package {missing}: {_INSTALL}.") from None
+
+
+def in_package(name: str, package: str, project: str, *path: str) -> Path:
+    """A file of an installed package, which is not imported for it."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise FewstepError(f"The weights of {name} are in the package {project}, which is not installed: {_INSTALL}.")
+    file = Path(spec.origin).parent.joinpath(*path)
+    if not file.exists():
+        raise FewstepError(f"The package {project} has no {'/'.join(path)}. Install it again: {_INSTALL}.")
+    return file
+
+
+def read_safetensors(name: str, path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a .safetensors file."""
+    if not path.is_file():
+        raise FewstepError(f"There is no file {path}. Give the path of a .safetensors file.")
+    load = need(name, "safetensors.numpy").load_file
+    try:
+        return load(path)
+    except Exception as error:  # damaged, or of a type that numpy does not have
+        raise FewstepError(
+            f"Cannot read {path}: {type(error).__name__}: {error}. Save the weights again, as float32."
+        ) from None
+
+
+def digest_of(paths: list[Path], settings: Mapping[str, object]) -> str:
+    """One digest of files and settings."""
+    total = hashlib.sha256(json.dumps({"version": _VERSION, **settings}, sort_keys=True).encode())
+    for path in paths:
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()[:32]
+
+
+def check_depth(name: str, depth: int, parts: int, what: str) -> None:
+    """Raises `FewstepError` for a number of last blocks that the network does not have."""
+    if not 0 <= depth <= parts:
+        raise FewstepError(f"`encoder_depth={depth}`: {name} has {parts} {what}. Give 0 to {parts}.")
