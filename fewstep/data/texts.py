@@ -1,4 +1,4 @@
-"""Texts by class: a CSV with a column of texts and one of labels, or a folder with one folder of .txt files per class."""
+"""Texts by class: a CSV with columns of texts and labels, or a folder with one folder of .txt files per class."""
 
 import csv
 import json

@@ -38,6 +38,7 @@ class Problem(NamedTuple):
     - `with_validation()` is the same problem, trained on the validation tasks too;
     - `scale` is the unit of y, or 1 where it has several `targets`, each with its unit; `digits` after the point are
       worth showing, `samples` of a random mask answer together;
+    - `rejects` says that a query may be of none of a task's classes;
     - `details` are the kind's own.
     """
 
@@ -60,6 +61,7 @@ class Problem(NamedTuple):
     targets: Mapping[str, float] = {}
     digits: int | None = None
     samples: int = 1
+    rejects: bool = False
     all_classes: Callable[[], Tasks] | None = None
     n_classes: Callable[[], int] = lambda: 0
     details: Options = None
