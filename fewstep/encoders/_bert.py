@@ -32,6 +32,7 @@ class Sizes(NamedTuple):
     layers: int
     positions: int
     vocabulary: int
+    segments: int
     epsilon: float
     activation: str
 

@@ -25,10 +25,13 @@ def sizes_of(folder: Path) -> Sizes:
     if not isinstance(config, dict):
         raise FewstepError(f"There is no readable {path}. Put the model's config.json beside its weights.")
     try:
-        names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers",
-                 "max_position_embeddings", "vocab_size")  # fmt: skip
-        numbers = [int(config[name]) for name in names]
-        sizes = Sizes(*numbers, float(config["layer_norm_eps"]), str(config["hidden_act"]))
+        sizes = Sizes(
+            width=int(config["hidden_size"]), inner=int(config["intermediate_size"]),
+            heads=int(config["num_attention_heads"]), layers=int(config["num_hidden_layers"]),
+            positions=int(config["max_position_embeddings"]), vocabulary=int(config["vocab_size"]),
+            segments=int(config.get("type_vocab_size", 2)), epsilon=float(config["layer_norm_eps"]),
+            activation=str(config["hidden_act"]),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise FewstepError(f"{path} lacks {error}, or it is not a number. Take the model's own config.json.") from None
     usual = config.get("model_type") == "bert" and config.get("position_embedding_type", "absolute") == "absolute"
@@ -75,5 +78,5 @@ def _embeddings(get: Callable[..., np.ndarray], sizes: Sizes) -> dict[str, np.nd
     return {
         "words": get(WORDS, sizes.vocabulary, sizes.width),
         "positions": get("embeddings.position_embeddings.weight", sizes.positions, sizes.width),
-        "segment": get("embeddings.token_type_embeddings.weight", 2, sizes.width)[0],
+        "segment": get("embeddings.token_type_embeddings.weight", sizes.segments, sizes.width)[0],
     }

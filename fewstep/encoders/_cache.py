@@ -13,6 +13,7 @@ from fewstep.encoders._encoder import Encoder, Item
 from fewstep.files import cache, forget_old, mark_used, read_archive, write_archive
 
 _KIND, _VERSION = "shard of features", 1
+_SMALL, _MANY = 1_000_000, 64  # bytes; files
 Say = Callable[[str], None]
 
 
@@ -34,19 +35,27 @@ class Store:
         self.writes = True
 
     def find(self, wanted: Collection[bytes]) -> Iterator[tuple[bytes, np.ndarray]]:
-        """The rows of those that are there. A shard that is damaged is reported and removed."""
+        """The rows of those that are there."""
         for path in sorted(self.folder.glob("*.npz")):
-            try:
-                _, arrays = read_archive(path, _KIND, _VERSION)
-                keys, rows = [key.tobytes() for key in arrays["keys"]], arrays["rows"]
-            except (FewstepError, KeyError):
-                self.say(f"The cached features {path} are damaged. They were removed and are computed again.")
-                path.unlink(missing_ok=True)
-                continue
+            keys, rows = self._read(path)
             hits = [number for number, key in enumerate(keys) if key in wanted]
-            if hits and rows.shape == (len(keys), *self.shape):
+            if hits:
                 mark_used(path)
                 yield from ((keys[number], rows[number]) for number in hits)
+
+    def _read(self, path: Path) -> tuple[list[bytes], np.ndarray]:
+        """The keys and rows of a shard. One that is damaged is reported, removed, and counts as empty."""
+        try:
+            _, arrays = read_archive(path, _KIND, _VERSION)
+            keys, rows = [key.tobytes() for key in arrays["keys"]], arrays["rows"]
+            if rows.shape == (len(keys), *self.shape):
+                return keys, rows
+        except (FewstepError, KeyError):
+            pass
+        if path.exists():  # otherwise another process has removed it meanwhile
+            self.say(f"The cached features {path} are damaged. They were removed and are computed again.")
+            path.unlink(missing_ok=True)
+        return [], np.zeros((0, *self.shape), np.float32)
 
     def write(self, keys: list[bytes], rows: np.ndarray) -> None:
         """Keeps some rows. A disk that refuses is reported once; the work goes on."""
@@ -60,6 +69,12 @@ class Store:
             self.writes = False
             self.say(f"Features are not kept, and are computed again next time. {error} FEWSTEP_CACHE names another.")
 
-    def forget_old(self) -> None:
-        """Removes shards, of any encoder, that nobody has used for a month."""
+    def tidy(self) -> None:
+        """Makes one shard of many small ones, and removes those, of any encoder, that nobody has used for a month."""
         forget_old(self.folder.parent, "*/*.n*")
+        small = [path for path in sorted(self.folder.glob("*.npz")) if path.stat().st_size < _SMALL]
+        if len(small) >= _MANY:
+            shards = [self._read(path) for path in small]
+            self.write([key for keys, _ in shards for key in keys], np.concatenate([rows for _, rows in shards]))
+            for path in small if self.writes else ():
+                path.unlink(missing_ok=True)

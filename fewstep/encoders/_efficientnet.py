@@ -69,7 +69,7 @@ def names(blocks: tuple[Block, ...]) -> tuple[str, ...]:
     return (*(block.name for block in blocks), "head")
 
 
-def stem(params: Params, x: UInt8[Array, "rows high wide 3"], mean: Array, deviation: Array) -> Float[Array, "..."]:
+def stem(params: Params, x: UInt8[Array, "rows high wide 3"], mean: float, deviation: float) -> Float[Array, "..."]:
     """The first convolution of an image of bytes."""
     layer, pixels = params["stem"], (x.astype(jnp.float32) - mean) / deviation
     return _relu6(convolve(pixels, layer["kernel"], stride=2) + layer["bias"][None, None, None])

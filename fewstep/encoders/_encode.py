@@ -1,5 +1,6 @@
 """The features of many items: computed once, in batches, and kept on disk as they come."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from fewstep.encoders._encoder import Encoder, Item
 from fewstep.encoders._items import check
 
 _BATCH = 64
-_SHARD_BYTES, _SHARD_ROWS = 16_000_000, 1024
+_SHARD_BYTES, _SHARD_ROWS, _SHARD_SECONDS = 16_000_000, 1024, 20.0  # of work that a killed run loses at most
 _UNITS = {"image": "images", "text": "texts", "row": "rows"}
 
 
@@ -44,18 +45,27 @@ def _compute(
 ) -> None:  # fmt: skip
     what, unit = f"features of {encoder.name}", _UNITS[encoder.modality]
     per_shard = max(1, min(_SHARD_ROWS, _SHARD_BYTES // (4 * int(np.prod(encoder.shape)))))
-    for begin in range(0, len(queue), per_shard):
-        shard = queue[begin : begin + per_shard]
-        for start in range(0, len(shard), _BATCH):
-            data.progress(what, begin + start, len(queue), unit)
-            keys = shard[start : start + _BATCH]
+    pending, last = list[bytes](), time.monotonic()
+
+    def keep() -> None:
+        if store and pending:
+            store.write(pending, rows[[places[key][0] for key in pending]])
+
+    try:
+        for start in range(0, len(queue), _BATCH):
+            data.progress(what, start, len(queue), unit)
+            keys = queue[start : start + _BATCH]
             part = encoder.encode(encoder.prepare([items[places[key][0]] for key in keys]))
             for key, row in zip(keys, part, strict=True):
                 rows[places[key]] = row
-        if store:
-            store.write(shard, np.stack([rows[places[key][0]] for key in shard]))
+            pending += keys
+            if len(pending) >= per_shard or time.monotonic() - last > _SHARD_SECONDS:
+                keep()
+                pending, last = [], time.monotonic()
+    finally:
+        keep()
     if store and queue:
-        store.forget_old()
+        store.tidy()
 
 
 def _length(item: Item) -> int:

