@@ -82,7 +82,7 @@ def test_a_run_on_texts_answers_with_labels(place, run, capsys):
     assert code == 0
     rows = list(csv.DictReader(out.splitlines()))
     assert [row["prediction"] for row in rows] == ["class 9", "class 1", "class 5"]
-    assert [*rows[0]][0] == "text"
+    assert next(iter(rows[0])) == "text"
 
 
 def test_what_fits_no_class_is_rejected(place, run, capsys):
@@ -244,7 +244,7 @@ def test_a_class_with_too_few_texts_is_named(place):
             "metric", f"text:{place}/few.csv", encoder=f"{place}/own.py:words", ways=2, split=f"{place}/split.json"
         )
     ).problem
-    with pytest.raises(FewstepError, match="fewer texts than a task takes, 3 .*'class 0' has 1"):
+    with pytest.raises(FewstepError, match=r"fewer texts than a task takes, 3 .*'class 0' has 1"):
         problem.tasks(1, 2)
     problem.tasks(1, 2, "test")
 

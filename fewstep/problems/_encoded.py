@@ -121,7 +121,8 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
 
     return Problem(
         make, fit, find_loss(network.loss, options.ways, classes=True), losses.accuracy, "accuracy",
-        losses.error_rate, encoder.shape, options.ways, classes=True, ways=options.ways, splits=True, rejects=True, digits=4,
+        losses.error_rate, encoder.shape, options.ways, classes=True, ways=options.ways, splits=True,
+        rejects=True, digits=4,
         n_classes=lambda: len(load("train").names), all_classes=lambda: all_encoded(load("train")),
         details=EncodedDetails(options, encoder, features),
     )  # fmt: skip
