@@ -191,7 +191,7 @@ def build(
 def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
     """The problem of an experiment."""
     tasks = experiment.located(experiment.tasks)
-    return experiment.kind.problem(tasks, experiment.groups[0], network_options(experiment, network))
+    return experiment.kind.problem(tasks, experiment.kind_options, network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,6 +72,12 @@ class Experiment:
         """The kind of its tasks."""
         return kind_of(self.located(self.tasks), {"encoder": self.encoder} if self.has("encoder") else {})
 
+    @property
+    def kind_options(self) -> Options:
+        """The options of its kind, with the path of the user's own encoder."""
+        options = self.groups[0]
+        return dataclasses.replace(options, encoder=self.located(options.encoder)) if self.has("encoder") else options
+
     def has(self, name: str) -> bool:
         """Whether an option applies."""
         return any(name in group.__dataclass_fields__ for group in self.groups)
