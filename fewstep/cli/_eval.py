@@ -114,7 +114,7 @@ class Eval:
         found = calibrate_rejection(model, plan.shots, split=plan.split, ways=plan.ways, seed=plan.seed, say=_show.say)
         steps = {model.steps} if model.built.steps else {row.inner_steps for row in rows}
         return [
-            dataclasses.replace(row, auroc=found.auroc[row.shots]) if found and row.inner_steps in steps else row
+            dataclasses.replace(row, auroc=found.auroc.get(row.shots)) if found and row.inner_steps in steps else row
             for row in rows
         ]
 

@@ -67,23 +67,25 @@ def calibrate_rejection(
     """
     ways = ways or model.problem.ways
     assert ways is not None
-    available = len(model.problem.tasks(1, 1, split, 2).data["counts"])
+    counts = model.problem.tasks(1, 1, split, 2).data["counts"]
+    available, smallest = len(counts), int(min(counts))
     others = min(ways, available - ways)
     if others < 1:
         say(f"No threshold for unknown classes: {split} has {available} classes, and a task takes {ways} of them.")
         return None
     thresholds, areas = {}, {}
-    for number in shots:
-        known, unknown = _fits(model, number, ways, others, split, seed)
+    for number in (number for number in shots if number < smallest):
+        queries = min(_QUERIES, smallest - number)
+        known, unknown = _fits(model, number, queries, ways, others, split, seed)
         thresholds[number], areas[number] = best_threshold(known, unknown), auroc(known, unknown)
-    return Rejection(thresholds, areas)
+    return Rejection(thresholds, areas) if thresholds else None
 
 
 def _fits(
-    model: Model, shots: int, ways: int, others: int, split: str, seed: int
+    model: Model, shots: int, queries: int, ways: int, others: int, split: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """The fits of queries of known classes, and of those of others."""
-    tasks = model.problem.tasks(shots, _QUERIES, split, ways + others)
+    tasks = model.problem.tasks(shots, queries, split, ways + others)
 
     def one(metas: Meta, data: PyTree, keys: tuple[Array, Array]) -> Array:
         support, query = tasks.sample(data, keys[0])
@@ -94,7 +96,7 @@ def _fits(
     keys = task_keys(jax.random.fold_in(jax.random.key(seed), UNSEEN), jnp.arange(_TASKS))
     run = jax.jit(lambda metas, data: jax.lax.map(lambda pair: one(metas, data, pair), keys))
     values = np.asarray(run(model.stacked, tasks.data))
-    return values[:, : ways * _QUERIES].ravel(), values[:, ways * _QUERIES :].ravel()
+    return values[:, : ways * queries].ravel(), values[:, ways * queries :].ravel()
 
 
 def auroc(known: np.ndarray, unknown: np.ndarray) -> float:
