@@ -5,6 +5,7 @@ An encoder has a folder, named by its digest, of shards: files with the rows of 
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 
 import numpy as np
 
