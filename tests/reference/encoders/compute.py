@@ -44,9 +44,9 @@ def image_features() -> dict[str, np.ndarray]:
     for size in (128, 224):
         pixels = (images(size).astype(np.float32) - 127) / 128
         with torch.no_grad():
-            arrays[f"features_{size}"] = network.extract_features(
-                torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())
-            ).mean((2, 3)).numpy()
+            arrays[f"features_{size}"] = (
+                network.extract_features(torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy())).mean((2, 3)).numpy()
+            )
     arrays["map_128"] = maps[0][:1].permute(0, 2, 3, 1).numpy().astype(np.float16)
     return arrays
 
