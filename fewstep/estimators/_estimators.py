@@ -61,6 +61,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         cyclic: Mapping[str, float] | None = None,
         dates: Sequence[str] = ("days",),
         unknown_categories: str = "refuse",
+        base: str = "",
         random_state: TableLike = None,
         verbose: bool = False,
     ):
@@ -84,6 +85,7 @@ class FewShotEstimator(BaseEstimator, ABC):
         self.cyclic = cyclic
         self.dates = dates
         self.unknown_categories = unknown_categories
+        self.base = base
         self.random_state = random_state
         self.verbose = verbose
 
@@ -244,7 +246,8 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
     a task from random rows of it, or from its "first" or "last" by the `order` given to fit; `cyclic` are columns that
     are cycles, with their periods, such as {"day": 365.25}; `dates` the parts of dates that are features ("days",
     "day-of-year", "weekday"); `unknown_categories` refuses a category of a new task that training never saw, or takes
-    it as none of the known ("allow"), with a warning; `verbose` reports each validation.
+    it as none of the known ("allow"), with a warning; `base`, "trees" or "FILE.py:FUNCTION", is a prediction from each
+    row alone whose residual is learned; `verbose` reports each validation.
 
     Example::
 

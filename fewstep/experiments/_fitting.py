@@ -71,3 +71,5 @@ def check_rows(name: str, tasks: str, problem: Problem) -> None:
     """Refuses problems whose tasks are drawn anew: there are no rows to fit to."""
     if problem.held_out is None:
         raise FewstepError(f"{name} learns from a table, and {tasks} is not one. Try mtnet or ridge.")
+    if problem.base is not None and name in TREES:
+        raise FewstepError(f"`base` does not apply to {name}, which fits trees of its own. Leave it out.")

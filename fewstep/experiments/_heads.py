@@ -18,7 +18,6 @@ from fewstep.experiments import _auto
 from fewstep.experiments._fitting import check_rows, fit_trees, trees_again, trees_learner
 from fewstep.experiments._groups import FewSteps, Fit, Portfolio
 from fewstep.problems import Problem, Value, from_signature, option
-from fewstep.tables import whole_tasks
 
 if TYPE_CHECKING:
     from fewstep.experiments.experiment import Experiment
@@ -157,9 +156,9 @@ def _refuse_several(experiment: "Experiment", problem: Problem) -> None:
 
 def _whole(experiment: "Experiment", problem: Problem) -> Tasks:
     """All rows of a task, for a likelihood, where the tasks are a list."""
-    if problem.held_out is None:
+    if problem.whole is None:
         return problem.tasks(experiment.shots, experiment.queries)
-    return whole_tasks(problem.held_out("train"), learners.FITTING.rows)
+    return problem.whole(learners.FITTING.rows)
 
 
 def _all_classes(experiment: "Experiment", problem: Problem) -> Tasks:

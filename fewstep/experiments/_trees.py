@@ -1,6 +1,7 @@
 """Fits boosted trees to the tasks of a table: the base of all rows, out of fold by task, and what stands on it."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -14,9 +15,9 @@ from fewstep._rule import Meta
 from fewstep._streams import TABLE
 from fewstep.learners.forest import Forest, Sample, fit_forest
 from fewstep.learners.trees import BASE, SECOND, offset_of, support_features, with_base
+from fewstep.problems import by_fold
 from fewstep.tables import Rows, draw_episode, row_arrays
 
-_FOLDS = 5
 _KEPT = 2  # tables whose trees are kept for the next method on them
 _PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 6))
 _ROWS, _QUERIES = 60_000, 60  # rows that a second forest is fitted to, and of one support at most
@@ -52,17 +53,15 @@ class Trees:
     @cached_property
     def out_of_fold(self) -> Rows:
         """The training rows, behind each what a forest says that was fitted without its task."""
-        rows, count = self.train, len(self.train.names)
-        fold = np.random.default_rng(self.how.seed).permutation(count) % min(_FOLDS, count)
-        fold = np.repeat(fold, rows.counts)
-        said = np.zeros((len(rows.x), self.outputs), np.float32)
-        every = _sample(rows)
-        for number in range(fold.max() + 1):
-            others, own = fold != number, fold == number
-            some = Sample(*(part[others] for part in every))
+        every = _sample(self.train)
+
+        def fit(which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+            some = Sample(*(part[which] for part in every))
             forest, _ = self._fit(some, None, trees=max(1, self.base[1]), size=BASE)
-            said[own] = np.asarray(_evaluate(forest, rows.x[own]))[:, -self.outputs :]
-        return rows._replace(x=np.concatenate([rows.x, said], axis=1))
+            return lambda x: np.asarray(_evaluate(forest, x))[:, -self.outputs :]
+
+        said = by_fold(self.train, self.outputs, fit, self.how.seed)
+        return self.train._replace(x=np.concatenate([self.train.x, said], axis=1))
 
     @cached_property
     def penalty(self) -> Array:

@@ -23,7 +23,7 @@ from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._methods import Method, method_of
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
-from fewstep.learners import Member
+from fewstep.learners import Member, residual
 from fewstep.outers import OUTERS, refuse_without_signal
 from fewstep.problems import Kind, Options, Problem, Value
 from fewstep.training import Segment, Trained, TrainState, first_state, make_segment, state_of, train
@@ -56,7 +56,19 @@ class Built:
         if self.like is not None:
             return self.like.learner_for(ways, norm)
         members = {name: part.member for name, part in self.parts.items()}
-        return self.method.learner(self.experiment, self.problem, members or self.rule, ways, norm)
+        learner = self.method.learner(self.experiment, self.seen, members or self.rule, ways, norm)
+        if self.seen is self.problem:
+            return learner
+        assert self.problem.base is not None
+        return residual(learner, self.problem.base.predict, self.problem.x[0], classes=self.problem.classes)
+
+    @cached_property
+    def seen(self) -> Problem:
+        """The problem as its learner sees it: with a base, the rows have what that says of them behind them."""
+        problem = self.problem
+        if problem.base is None or self.method.fit is not None:
+            return problem
+        return problem._replace(x=(problem.x[0] + problem.outputs,), network=problem.base.network)
 
     @cached_property
     def parts(self) -> dict[str, "Built"]:
@@ -99,7 +111,7 @@ class Built:
     @cached_property
     def network(self) -> Network:
         """The network as it is trained."""
-        return self.problem.network(self.problem.ways)
+        return self.seen.network(self.problem.ways)
 
     @property
     def steps(self) -> bool:
@@ -190,8 +202,8 @@ def build(
 
 def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
     """The problem of an experiment."""
-    tasks = experiment.located(experiment.tasks)
-    return experiment.kind.problem(tasks, experiment.kind_options, network_options(experiment, network))
+    tasks, options = experiment.located(experiment.tasks), experiment.kind_options
+    return experiment.kind.problem(tasks, options, network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)

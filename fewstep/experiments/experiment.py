@@ -74,9 +74,11 @@ class Experiment:
 
     @property
     def kind_options(self) -> Options:
-        """The options of its kind, with the path of the user's own encoder."""
+        """The options of its kind, with the paths of the user's own files."""
         options = self.groups[0]
-        return dataclasses.replace(options, encoder=self.located(options.encoder)) if self.has("encoder") else options
+        values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+        texts = {name: value for name, value in values.items() if isinstance(value, str) and is_own(value)}
+        return dataclasses.replace(options, **{name: self.located(text) for name, text in texts.items()})
 
     def has(self, name: str) -> bool:
         """Whether an option applies."""

@@ -36,6 +36,7 @@ def export_model(
     """
     if folder.is_file():
         raise FewstepError(f"{folder} is a file. Choose another folder with `out`.")
+    _check_base(model, form)
     about = _describe(model, form, support)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,17 @@ def export_model(
     write_json(folder / "description.json", about)
     write_text(folder / "README.md", card(model, scores, about, [path.name for path in paths]))
     return [*paths, folder / "description.json", folder / "README.md"]
+
+
+def _check_base(model: Model, form: Format) -> None:
+    """Refuses a model whose base would be left behind."""
+    base = model.problem.base
+    if base is not None and not (base.portable and form == "stablehlo"):
+        what = "is an estimator of scikit-learn, which cannot be compiled" if not base.portable else "is no parameter"
+        raise FewstepError(
+            f"The model's base {what}, so the export would lack it. Use `format='stablehlo'` with `base='trees'`, or "
+            "train without a base."
+        )
 
 
 def _describe(model: Model, form: Format, support: int) -> dict[str, JSON]:

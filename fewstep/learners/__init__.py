@@ -22,6 +22,7 @@ from fewstep.learners.pretrained import finetune as finetune
 from fewstep.learners.pretrained import neighbor as neighbor
 from fewstep.learners.prototypes import prototypes as prototypes
 from fewstep.learners.recurrent import recurrent as recurrent
+from fewstep.learners.residual import residual as residual
 from fewstep.learners.ridge import ridge as ridge
 from fewstep.learners.snail import IMAGES as IMAGES
 from fewstep.learners.snail import snail as snail

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from fewstep._errors import FewstepError
 
-Forest: TypeAlias = dict[str, Array]
+Forest: TypeAlias = dict[str, Any]  # arrays of NumPy where it is fitted, of JAX where it is a meta-parameter
 _MANY = 50_000  # rows that are worth several threads
 _NEVER = -5.0  # the logit of a class that no row to fit to has
 
@@ -45,11 +45,12 @@ class Sample(NamedTuple):
 
 def empty_forest(outputs: int, size: Size = Size()) -> Forest:  # noqa: B008  # a tuple of numbers
     """The forest that says 0."""
-    shape = (size.trees, outputs, size.nodes)
+    shape, kind = (size.trees, outputs, size.nodes), jnp.result_type(float)
+    # In NumPy: a forest may be fitted before JAX starts, which settles how many devices there are.
     return {
-        "feature": jnp.zeros(shape), "threshold": jnp.zeros(shape), "value": jnp.zeros(shape),
-        "children": jnp.broadcast_to(jnp.arange(size.nodes, dtype=jnp.result_type(float))[:, None], (*shape, 2)),
-        "start": jnp.zeros(outputs),
+        "feature": np.zeros(shape, kind), "threshold": np.zeros(shape, kind), "value": np.zeros(shape, kind),
+        "children": np.array(np.broadcast_to(np.arange(size.nodes, dtype=kind)[:, None], (*shape, 2))),
+        "start": np.zeros(outputs, kind),
     }  # fmt: skip
 
 
@@ -57,6 +58,7 @@ def evaluate_forest(
     forest: Forest, x: Float[Array, "rows inputs"], size: Size = Size()  # noqa: B008
 ) -> Float[Array, "rows outputs"]:  # fmt: skip
     """What the trees say together of each row."""
+    forest = {name: jnp.asarray(array) for name, array in forest.items()}
     trees, outputs, nodes = forest["value"].shape
     begin = nodes * jnp.arange(trees * outputs)[None]
     at = lambda name, places: forest[name].reshape(-1)[places]
@@ -86,7 +88,7 @@ def fit_forest(
     parts = [how(_only(train, n), held_out(n), outputs=1, classes=False) for n in range(outputs)]
     names = parts[0][0].keys()
     axis = {name: 0 if name == "start" else 1 for name in names}
-    forest = {name: jnp.concatenate([part[name] for part, _ in parts], axis=axis[name]) for name in names}
+    forest = {name: np.concatenate([part[name] for part, _ in parts], axis=axis[name]) for name in names}
     return forest, max(count for _, count in parts)
 
 
@@ -113,7 +115,7 @@ def _fit_one(
     columns = [0] if not classes else [int(label) for label in present[(1 if len(present) == 2 else 0) :]]
     forest = _as_arrays(model, count, columns, outputs, size)
     if classes and len(present) < outputs:
-        forest["start"] = forest["start"].at[np.setdiff1d(np.arange(outputs), present)].set(_NEVER)
+        forest["start"][np.setdiff1d(np.arange(outputs), present)] = _NEVER
     return forest, count
 
 
@@ -133,7 +135,7 @@ def _model(classes: bool, rows: int, trees: int, stops: bool, seed: int, size: S
 
 def _as_arrays(model: Any, count: int, columns: Sequence[int], outputs: int, size: Size) -> Forest:
     """The first `count` rounds of a fitted model, each with a tree for each of these columns."""
-    forest = {name: np.array(array) for name, array in empty_forest(outputs, size).items()}
+    forest = empty_forest(outputs, size)
     forest["start"][columns] = np.reshape(model._baseline_prediction, -1)
     for number, trees in enumerate(model._predictors[:count]):
         for column, tree in zip(columns, trees, strict=True):
@@ -143,7 +145,7 @@ def _as_arrays(model: Any, count: int, columns: Sequence[int], outputs: int, siz
             forest["threshold"][place] = _rounded_down(np.where(leaf, 0.0, nodes["num_threshold"]))
             forest["value"][place] = np.where(leaf, nodes["value"], 0.0)
             forest["children"][place] = np.stack([np.where(leaf, own, nodes[side]) for side in ("left", "right")], 1)
-    return {name: jnp.asarray(array) for name, array in forest.items()}
+    return forest
 
 
 def _rounded_down(thresholds: np.ndarray) -> np.ndarray:
@@ -156,4 +158,4 @@ def _constant(train: Sample, outputs: int, size: Size) -> Forest:
     """The forest of rows that are all of one class."""
     start = np.full(outputs, _NEVER, np.float32)
     start[train.y.astype(int)] = -_NEVER
-    return empty_forest(outputs, size) | {"start": jnp.asarray(start)}
+    return empty_forest(outputs, size) | {"start": start}

@@ -11,7 +11,7 @@ from fewstep._rule import Meta
 from fewstep.experiments import Built, Experiment, build, network_options
 from fewstep.models._evaluate import calibrate_by, calibrate_model
 from fewstep.models._model import Model
-from fewstep.problems import Answers, problem_of_rows
+from fewstep.problems import Answers, problem_of_rows, with_fitted_base
 from fewstep.tables import Table
 from fewstep.training import Row, TrainState
 
@@ -38,8 +38,9 @@ def fit_table(
     watch: Callable[[int, float], None] = lambda step, score: None,
 ) -> FittedTable:  # fmt: skip
     """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too."""
-    options = network_options(experiment, network)
-    problem = problem_of_rows(experiment.groups[0], options, table.schema, lambda: table)
+    options = with_fitted_base(experiment.groups[0], table)
+    experiment = experiment.replace(fitted_base=options.fitted_base) if options.fitted_base else experiment
+    problem = problem_of_rows(options, network_options(experiment, network), table.schema, lambda: table)
     built, history = build(experiment, problem), []
 
     def note(state: TrainState, rows: list[Row]) -> None:

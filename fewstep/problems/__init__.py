@@ -4,6 +4,7 @@
 `FILE.py:NAME`, where NAME is a `Kind` or a function that makes `Tasks`.
 """
 
+from fewstep.problems._base import by_fold as by_fold
 from fewstep.problems._baselines import BASELINES as BASELINES
 from fewstep.problems._baselines import compare as compare
 from fewstep.problems._drawing import draw_tasks as draw_tasks
@@ -54,13 +55,14 @@ from fewstep.problems._probability import reliability as reliability
 from fewstep.problems._probability import task_errors as task_errors
 from fewstep.problems._probability import tempered as tempered
 from fewstep.problems._rows import ScoreRow as ScoreRow
+from fewstep.problems._table_options import TableOptions as TableOptions
+from fewstep.problems._table_options import roles_of as roles_of
 from fewstep.problems._table_pictures import Curve as Curve
 from fewstep.problems._table_pictures import choose_rows as choose_rows
 from fewstep.problems._table_pictures import curve_of as curve_of
 from fewstep.problems._table_pictures import draw_curve as draw_curve
 from fewstep.problems._table_pictures import running as running
 from fewstep.problems.tables import IN_MEMORY as IN_MEMORY
-from fewstep.problems.tables import TableOptions as TableOptions
 from fewstep.problems.tables import problem_of_rows as problem_of_rows
 from fewstep.problems.tables import read_frame as read_frame
-from fewstep.problems.tables import roles_of as roles_of
+from fewstep.problems.tables import with_fitted_base as with_fitted_base

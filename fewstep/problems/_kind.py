@@ -12,6 +12,7 @@ from fewstep._episode import Tasks
 from fewstep._learner import Loss
 from fewstep._network import Network
 from fewstep.files import JSON
+from fewstep.problems._base import Base
 from fewstep.problems._held_out import Answers
 from fewstep.problems._options import Options, Values
 from fewstep.problems._rows import ScoreRow
@@ -35,7 +36,9 @@ class Problem(NamedTuple):
     - `norms` are the statistics to evaluate by, those of the training first;
     - `splits` says that training, validation and test tasks are made of different data, and `held_out(split)` are the
       tasks of a split where they are a list, and not drawn anew;
-    - `with_validation()` is the same problem, trained on the validation tasks too;
+    - `with_validation()` is the same problem, trained on the validation tasks too, and `whole(rows)` are training tasks
+      with all their rows, at most so many;
+    - `base` is a prediction from each row alone that learners stand on;
     - `scale` is the unit of y, or 1 where it has several `targets`, each with its unit; `digits` after the point are
       worth showing, `samples` of a random mask answer together;
     - `rejects` says that a query may be of none of a task's classes;
@@ -57,6 +60,8 @@ class Problem(NamedTuple):
     splits: bool = False
     held_out: Callable[[str], Rows] | None = None
     with_validation: Callable[[], "Problem"] | None = None
+    whole: Callable[[int], Tasks] | None = None
+    base: Base | None = None
     scale: float = 1.0
     targets: Mapping[str, float] = {}
     digits: int | None = None

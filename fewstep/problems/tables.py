@@ -6,27 +6,31 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import jax
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from fewstep import losses
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
+from fewstep._network import Network
 from fewstep.learners import FITTING, NEURAL_PROCESSES, PROCESSES
+from fewstep.problems._base import Base, Target, fit_base, out_of_fold, read_base
 from fewstep.problems._baselines import answer_pooled, compare
 from fewstep.problems._fields import check_fields
 from fewstep.problems._held_out import target_scores
 from fewstep.problems._kind import Answer, Cell, Facts, Fields, Given, Kind, Part, Plan, Problem, Say, Written
-from fewstep.problems._options import Options, Value, Values, option
+from fewstep.problems._options import Options, Value, Values
 from fewstep.problems._own import find_loss
 from fewstep.problems._points import Perceptron, make_perceptron
 from fewstep.problems._probability import class_scores
 from fewstep.problems._rows import ScoreRow
+from fewstep.problems._table_options import TableOptions, roles_of
 from fewstep.problems._table_pictures import draw_held_out
 from fewstep.tables import (
     Column,
     Draw,
     Frame,
-    Roles,
     Rows,
     Schema,
     Table,
@@ -38,61 +42,11 @@ from fewstep.tables import (
     read,
     table_tasks,
     task_names,
+    whole_tasks,
 )  # fmt: skip
 
 _PREFIX, IN_MEMORY = "table:", "table"
 _SAMPLES = 5  # of a random mask, which answer together
-
-
-@dataclasses.dataclass(frozen=True)
-class TableOptions:
-    """The options of the tasks of a table."""
-
-    task: str = option("", "Column that names the task a row belongs to: the child, the station, the shop.")
-    x: tuple[str, ...] = option((), "Columns to predict from: numbers, ISO dates (as days), or text (as categories).")
-    y: tuple[str, ...] = option((), "Column to predict: numbers, or text for classes; or several of numbers.")
-    shots: int = option(5, "Rows of a task that are learned from.", min=1)
-    min_shots: int = option(5, "Draw in training how many rows are learned from, between this and --shots.", min=1)
-    queries: int = option(20, "Rows of a task that it is evaluated on.", min=1)
-    categories: tuple[str, ...] = option((), "Columns of --x that are categories though they look like numbers.")
-    classify: bool = option(False, "Take a target of numbers as classes.")
-    missing: Literal["refuse", "mean"] = option(
-        "refuse", "What to do about empty cells: refuse them, or take the mean of the training tasks for a feature, "
-        "and leave rows without a target out.",
-    )  # fmt: skip
-    outliers: Literal["drop", "clip", "keep"] = option(
-        "drop", "What to do about values that cannot be measurements, such as 9999 for a missing one: leave their rows "
-        "out (drop), take the nearest other value (clip), or nothing (keep). The first two are reported.",
-    )  # fmt: skip
-    split_seed: int = option(0, "Seed of the split of the tasks, 65 : 15 : 20 of a hundred.", min=0)
-    group: str = option("", "Column of groups that are held out with all of their tasks: the station of station-years.")
-    test_tasks: tuple[str, ...] = option(
-        (), "Tasks to test on (with --group, groups); the others are for training and validation."
-    )  # fmt: skip
-    folds: int = option(0, "Split the tasks (or groups) into so many folds, one of which is the test (0: none).", min=0)
-    fold: int = option(1, "Which of the --folds is the test, counted from 1.", min=1)
-    support: Literal["random", "first", "last"] = option(
-        "random", "Rows of a task that are learned from: random ones, or the first or last by --order. The others, "
-        "later or earlier, are predicted.",
-    )  # fmt: skip
-    order: str = option("", "Column that the rows of a task are sorted by for --support: numbers or dates.")
-    cyclic: tuple[str, ...] = option(
-        (), "Columns of --x that are cycles, with their periods, such as day=365.25: sine and cosine are learned from."
-    )  # fmt: skip
-    dates: tuple[str, ...] = option(
-        ("days",), "What of a date is learned from: days (since 1970), day-of-year (a cycle), weekday (categories)."
-    )  # fmt: skip
-    date_order: Literal["", "day-first", "month-first"] = option(
-        "", "How dates such as 03/04/2024 are read where no row of the column shows it: day-first or month-first.",
-    )  # fmt: skip
-    unknown_categories: Literal["refuse", "allow"] = option(
-        "refuse", "What to do, when a new task is learned, about a category that training never saw: refuse it, or "
-        "take it as none of the known (allow), with a warning.",
-    )  # fmt: skip
-    classes: dict[str, tuple[str, ...]] = option({}, "The tasks of each split, as drawn for the run.", hidden=True)
-    schema: dict[str, Value] = option({}, "The columns as the training tasks have them.", hidden=True)
-    all_tasks: bool = option(False, "Train on the validation tasks too.", hidden=True)
-    source: dict[str, Value] = option({}, "Where the table was, its rows, and a digest of them.", hidden=True)
 
 
 class TableDetails(NamedTuple):
@@ -126,11 +80,23 @@ def _pin(tasks: str, options: TableOptions, begun: TableOptions | None) -> Table
     if options.schema:
         return options
     if begun is not None:
-        return dataclasses.replace(options, classes=begun.classes, schema=begun.schema, source=begun.source)
+        kept = {name: getattr(begun, name) for name in ("classes", "schema", "fitted_base", "source")}
+        return dataclasses.replace(options, **kept)
     table = _read_file(tasks, options)
     # The note is kept, since the tasks that it says are left out are no longer looked at.
     source = {"path": str(_path(tasks).resolve()), "rows": table.rows, "digest": table.digest, "note": table.note}
-    return dataclasses.replace(options, classes=table.split, schema=table.schema.to_dict(), source=source)
+    known = dataclasses.replace(options, classes=table.split, schema=table.schema.to_dict(), source=source)
+    return with_fitted_base(known, table)
+
+
+def with_fitted_base(options: TableOptions, table: Table) -> TableOptions:
+    """The options with the base fitted to a table, if they name one."""
+    if not options.base or options.fitted_base:
+        return options
+    target = Target(table.schema.widths[1], bool(table.schema.classes))
+    parts = table.parts
+    fitted = fit_base(options.base, parts["train"], parts["validation"], target, seed=options.split_seed)
+    return dataclasses.replace(options, fitted_base=fitted)
 
 
 def _path(tasks: str) -> Path:
@@ -188,17 +154,6 @@ def _read(path: Path, stamp: tuple[int, int], frozen: _Frozen) -> Table:
     return table._replace(note=options.source.get("note", table.note))
 
 
-def roles_of(options: TableOptions) -> Roles:
-    """What the options say of a table."""
-    if options.fold > 1 and not options.folds:
-        raise FewstepError(f"`fold` is {options.fold}, and `folds` is not given. Give both, such as `folds=5`.")
-    return Roles(
-        options.task, options.x, options.y, options.classify or None, options.missing, options.categories,
-        options.outliers, options.group or None, options.support, options.order or None, options.cyclic, options.dates,
-        options.date_order, options.unknown_categories,
-    )  # fmt: skip
-
-
 def _problem(tasks: str, options: TableOptions, network: Options) -> Problem:
     options = _pin(tasks, options, None)
     if tasks == IN_MEMORY:
@@ -213,22 +168,40 @@ def problem_of_rows(
     inputs, outputs = schema.widths
     classes, single = bool(schema.classes), len(schema.targets) == 1
 
-    def rows(split: str) -> Rows:
+    target = Target(outputs, classes)
+    base = _base(options, network, schema, target) if options.fitted_base else None
+
+    def parts() -> dict[str, Rows]:
         if table is None:
-            raise FewstepError(f"The {split} rows of this model were in memory, and are not kept with it.")
-        parts = table().parts
-        if split != "train":
-            return parts[split]
-        both = join_rows(parts["train"], parts["validation"])
-        return (both if options.all_tasks else parts["train"])._replace(room=(len(both.counts), len(both.x)))
+            raise FewstepError("The rows of this model were in memory, and are not kept with it.")
+        return table().parts
+
+    def training(train: Rows, validation: Rows) -> Rows:
+        both = join_rows(train, validation)
+        return (both if options.all_tasks else train)._replace(room=(len(both.counts), len(both.x)))
+
+    def rows(split: str) -> Rows:
+        return training(parts()["train"], parts()["validation"]) if split == "train" else parts()[split]
+
+    @cache
+    def fitted_to() -> Rows:
+        """The training rows, with what the base says of each behind them."""
+        if base is None:
+            return rows("train")
+        train, validation = parts()["train"], parts()["validation"]
+        said = out_of_fold(options.base, options.fitted_base, train, target, seed=options.split_seed)
+        others = np.asarray(jax.jit(base.predict)(validation.x))
+        return training(_beside(train, said), _beside(validation, others))
 
     def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
             raise FewstepError("`ways` does not apply: a table's classes are those of its target. Leave it out.")
+        of = fitted_to() if split == "train" else rows(split)
         if split == "train" and shots == options.shots and options.min_shots < shots:
-            return table_tasks(rows(split), shots, queries, min_shots=options.min_shots)
-        return table_tasks(large_enough(rows(split), shots, split), shots, queries)
+            return table_tasks(of, shots, queries, min_shots=options.min_shots)
+        return table_tasks(large_enough(of, shots, split), shots, queries)
 
+    @cache
     def again() -> Problem:
         return problem_of_rows(dataclasses.replace(options, all_tasks=True), network, schema, table)
 
@@ -237,11 +210,34 @@ def problem_of_rows(
         find_loss(network.loss, outputs, classes=classes), losses.accuracy if classes else losses.squared_error,
         "accuracy" if classes else "rmse", losses.error_rate if classes else losses.squared_error, (inputs,), outputs,
         classes=classes, labels=schema.classes, splits=True, held_out=rows, with_validation=again,
+        base=base, whole=lambda most: whole_tasks(fitted_to(), most),
         scale=schema.target.scale if single else 1.0, samples=_SAMPLES,
         targets={} if single else {target.name: target.scale for target in schema.targets},
         digits=4 if classes else 5 - int(np.floor(np.log10(min(target.scale for target in schema.targets)))),
         details=TableDetails(schema, table or (lambda: Table(schema, {}, {}))),
     )  # fmt: skip
+
+
+def _base(options: TableOptions, network: Options, schema: Schema, target: Target) -> Base:
+    """The base, and the network of rows with its answer behind them; of classes, the network adds to that."""
+    inputs = schema.widths[0]
+
+    def wider(outputs: int | None = None, norm: str | None = None) -> Network:
+        own = make_perceptron(network, inputs + target.outputs, outputs or target.outputs)
+        if not target.classes or outputs not in (None, target.outputs):
+            return own
+
+        def apply(params: PyTree, state: PyTree, x: Array, weight: Array) -> tuple[PyTree, PyTree]:
+            y, state = own.apply(params, state, x, weight)
+            return y + x[:, inputs:], state
+
+        return own._replace(apply=apply)
+
+    return read_base(options.fitted_base, target, wider)
+
+
+def _beside(rows: Rows, said: np.ndarray) -> Rows:
+    return rows._replace(x=np.concatenate([rows.x, said], axis=1))
 
 
 def read_frame(problem: Problem, frame: Frame, part: Part) -> Given:
