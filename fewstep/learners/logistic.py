@@ -9,11 +9,11 @@ step, by the implicit function theorem; so C, and the network if it has weights,
 Reference: Tian, Wang, Krishnan, Tenenbaum & Isola, Rethinking Few-Shot Image Classification, ECCV 2020.
 """
 
-from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.sparse.linalg import bicgstab
 from jaxtyping import Array, Float, Key
 
 from fewstep import losses
@@ -24,7 +24,7 @@ from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.learners._features import by_features
 
-_NEWTON, _CONJUGATE = 8, 30  # steps, and those of conjugate gradients in each
+_NEWTON, _ITERATIONS = 8, 60  # steps, and those of the linear solver in each
 _DAMPING = (1.0, 0.5, 0.25, 0.1, 0.01)
 
 
@@ -97,10 +97,10 @@ def _step(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
 
 
 def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
-    """The Newton step, by conjugate gradients on (S G + I) A = -(P - Y) - A, symmetric in the metric of G.
+    """The Newton step: (S G + I) dA = -(A + wR) and what goes with it for the bias, with R = P - Y.
 
-    With R = P - Y the gradient is (G (A + wR), sum of wR). Dividing the first by G leaves a system that is well
-    conditioned where G is not.
+    The gradient is (G (A + wR), sum of wR). Dividing the first by G leaves a system that is well conditioned where G is
+    not, but not symmetric.
     """
     share = jax.nn.softmax(gram @ line.rows + line.bias[None], axis=1)
 
@@ -114,26 +114,5 @@ def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
 
     wrong = weight[:, None] * (share - labels)
     right = Line(-(line.rows + wrong), -jnp.sum(wrong, axis=0))
-    inner = lambda a, b: jnp.sum(a.rows * (gram @ b.rows)) + jnp.sum(a.bias * b.bias)
-    return _conjugate(product, right, inner)
-
-
-def _conjugate(product: Callable[[Line], Line], right: Line, inner: Callable[[Line, Line], Array]) -> Line:
-    """So many steps of conjugate gradients from zero, in a given inner product; none once nothing is left to solve."""
-    first = inner(right, right)
-
-    def ahead(x: Line, scale: Array, along: Line) -> Line:
-        return jax.tree.map(lambda a, b: a + scale * b, x, along)
-
-    def step(number: Array, carry: tuple[Line, Line, Line, Array]) -> tuple[Line, Line, Line, Array]:
-        x, residual, along, size = carry
-        image = product(along)
-        curve = inner(along, image)
-        goes = (size > 1e-11 * first) & (curve > 0)
-        rate = jnp.where(goes, size / jnp.where(goes, curve, 1.0), 0.0)
-        x, residual = ahead(x, rate, along), ahead(residual, -rate, image)
-        new = jnp.where(goes, inner(residual, residual), 0.0)
-        return x, residual, ahead(residual, jnp.where(goes, new / jnp.where(goes, size, 1.0), 0.0), along), new
-
-    start = jax.tree.map(jnp.zeros_like, right)
-    return jax.lax.fori_loop(0, _CONJUGATE, step, (start, right, right, first))[0]
+    solved: Line = bicgstab(product, right, tol=1e-6, atol=0.0, maxiter=_ITERATIONS)[0]
+    return solved

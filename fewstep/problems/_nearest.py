@@ -23,7 +23,7 @@ def nearest_means(problem: Problem, plan: Plan, say: Say) -> dict[str, list[Scor
 def nearest_features(problem: Problem, plan: Plan, say: Say) -> dict[str, list[ScoreRow]]:
     """The rows of nearest class mean (by cosine) and logistic regression on the features of an encoder: as they are
     before any training, centered and of one length."""
-    ways, features, width = plan.ways or problem.outputs, *problem.details.features()
+    ways, (features, width) = plan.ways or problem.outputs, problem.details.features()
     learners = {
         "nearest mean of features": metric(features, width, ways, rank=1),
         "logistic regression on features": logistic(features, ways),
