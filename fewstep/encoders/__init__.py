@@ -4,6 +4,7 @@
 """
 
 from fewstep.encoders._encode import encode_all as encode_all
+from fewstep.encoders._encode import encode_few as encode_few
 from fewstep.encoders._encoder import Encoder as Encoder
 from fewstep.encoders._encoder import Item as Item
 from fewstep.encoders._encoder import Modality as Modality

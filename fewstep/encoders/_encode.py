@@ -39,6 +39,12 @@ def encode_all(encoder: Encoder, items: Sequence[Item], *, say: Say = data.say, 
     return rows
 
 
+def encode_few(encoder: Encoder, items: Sequence[Item]) -> np.ndarray:
+    """The rows of a few items, as a request brings them: at once, and nothing of them is kept on disk."""
+    check(encoder.name, encoder.modality, items)
+    return encoder.encode(encoder.prepare(items))
+
+
 def _compute(
     encoder: Encoder, items: Sequence[Item], places: dict[bytes, list[int]], queue: list[bytes], rows: np.ndarray,
     store: Store | None,

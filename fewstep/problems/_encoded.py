@@ -57,19 +57,22 @@ class FeatureNetwork:
 
 
 class EncodedDetails(NamedTuple):
-    """What reads a user's items, and the features before any training with their number."""
+    """What reads a user's items, the items themselves, and the features before any training with their number."""
 
     options: Options
     encoder: Encoder
+    items: "Items"
     features: Callable[[], tuple[Network, int]]
 
 
 class Items(NamedTuple):
-    """Where the items of an encoded kind come from: `load(split)` gives them by class; `what` they are called."""
+    """Where the items of an encoded kind come from: `load(split)` gives them by class; `what` they are called; whether
+    they are `here`, so that nothing need be downloaded for them."""
 
     load: Callable[[str], Mapping[str, Sequence[Item]]]
     modality: Literal["image", "text"]
     what: str
+    here: Callable[[], bool]
 
 
 def encoder_of(options: Options, modality: str, **more: Value) -> Encoder:
@@ -124,7 +127,7 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
         losses.error_rate, encoder.shape, options.ways, classes=True, ways=options.ways, splits=True,
         rejects=True, digits=4,
         n_classes=lambda: len(load("train").names), all_classes=lambda: all_encoded(load("train")),
-        details=EncodedDetails(options, encoder, features),
+        details=EncodedDetails(options, encoder, items, features),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fewstep import data
-from fewstep.encoders import Encoder, Item, encode_all
+from fewstep.encoders import Encoder, Item, encode_all, encode_few
 from fewstep.problems._encoded import (
     Encoded,
     FeatureNetwork,
@@ -18,12 +18,13 @@ from fewstep.problems._encoded import (
     pin_center,
 )
 from fewstep.problems._image_fields import read_image_fields
-from fewstep.problems._kind import Answer, Fields, Given, Kind, Part, Problem, Sketch, Written
+from fewstep.problems._kind import Answer, Facts, Fields, Given, Kind, Part, Problem, Sketch, Written
 from fewstep.problems._nearest import nearest_features
 from fewstep.problems._options import Options, Values, option
 from fewstep.tasks import IMAGES, read_query_images, read_support_images
 
 FOLDER = "folder:"
+_WARM = (1, 8)  # images at a time
 _NAMED_PER_CLASS = 150  # of the sets by name, which are large
 
 
@@ -71,7 +72,8 @@ def _items(tasks: str, options: Options) -> Items:
         images = data.load(tasks, split, size=data.info(tasks).own_size or options.encoder_size, **which)
         return {name: list(images.of(name)) for name in images.names}
 
-    return Items(load, "image", "images")
+    here = lambda: Path(tasks.removeprefix(FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None
+    return Items(load, "image", "images", lambda: tasks != FOLDER and here())
 
 
 def _problem(tasks: str, options: Options, network: Options) -> Problem:
@@ -90,12 +92,13 @@ def _pin(tasks: str, options: Options, begun: Options) -> Options:
 
 
 def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
-    options, encoder, _ = problem.details
+    options, encoder, *_ = problem.details
     shape = (options.encoder_size, options.encoder_size, 3)
-    encode = lambda x: encode_all(encoder, list(np.round(x * 255).astype(np.uint8)))
+    pixels = lambda x: list(np.round(x * 255).astype(np.uint8))
+    encode = lambda x: encode_all(encoder, pixels(x))
     if isinstance(source, Mapping):
         given = read_image_fields(source, part, shape, invert=False)
-        return given._replace(x=encode(given.x))
+        return given._replace(x=encode_few(encoder, pixels(given.x)))
     if part == "query":
         pictures = read_query_images(source, shape, False)
         return Given(encode(pictures.x), np.zeros(0), rows={"image": pictures.names})
@@ -117,8 +120,19 @@ def nothing_to_draw(problem: Problem, sketches: list[Sketch]) -> list:
     return []
 
 
+def _prepare(problem: Problem) -> None:
+    """Compiles the encoder for one image, and for several."""
+    size = problem.details.options.encoder_size
+    for count in _WARM:
+        encode_few(problem.details.encoder, [np.zeros((size, size, 3), np.uint8)] * count)
+
+
+def _describe(problem: Problem) -> Facts:
+    return {"image": [problem.details.options.encoder_size, problem.details.options.encoder_size, 3]}
+
+
 ENCODED_IMAGES = Kind(
     "images", (*IMAGES, FOLDER), _problem, lambda tasks: EncodedFolder if _is_folder(tasks) else EncodedNamed,
     lambda tasks: FeatureNetwork, _defaults, _read, write_classes, nothing_to_draw, pin=_pin, features=True,
-    baselines=nearest_features,
+    baselines=nearest_features, prepare=_prepare, describe=_describe,
 )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from fewstep import data
 from fewstep._errors import FewstepError
-from fewstep.encoders import Encoder, encode_all
+from fewstep.encoders import Encoder, encode_all, encode_few
 from fewstep.problems._encoded import (
     Encoded,
     FeatureNetwork,
@@ -23,10 +23,12 @@ from fewstep.problems._fields import check_fields
 from fewstep.problems._kind import Fields, Given, Kind, Part, Problem
 from fewstep.problems._nearest import nearest_features
 from fewstep.problems._options import Options, Value, Values, option
+from fewstep.problems._sentences import text_example
 from fewstep.problems.encoded_images import nothing_to_draw, write_classes
 
 _PREFIX = "text:"
 _ENCODER = "minilm-l6"
+_WARM = (1, 8)  # texts at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +57,12 @@ def _read_all(path: Path, text: str, label: str, changed: int) -> dict[str, list
     return data.read_texts(path, text, label).by_class()
 
 
+def _path(tasks: str) -> Path:
+    return Path(tasks.removeprefix(_PREFIX)).expanduser()
+
+
 def _classes(tasks: str, options: Options) -> dict[str, list[str]]:
-    path = Path(tasks.removeprefix(_PREFIX)).expanduser()
+    path = _path(tasks)
     return _read_all(path, options.text, options.label, path.stat().st_mtime_ns if path.exists() else 0)
 
 
@@ -68,7 +74,7 @@ def _items(tasks: str, options: Options) -> Items:
             raise FewstepError(f"{tasks} has no text of the class {missing[0]!r} any more. Put it back, or train anew.")
         return {name: texts[name] for name in classes[split]}
 
-    return Items(load, "text", "texts")
+    return Items(load, "text", "texts", lambda: tasks != _PREFIX and _path(tasks).exists())
 
 
 def _problem(tasks: str, options: Options, network: Options) -> Problem:
@@ -88,12 +94,13 @@ def _pin(tasks: str, options: Options, begun: Options) -> Options:
 
 
 def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
-    options, encoder, _ = problem.details
+    options, encoder, *_ = problem.details
     if isinstance(source, Mapping):
         texts = _fields(source, part)
+        x = encode_few(encoder, texts.texts)
     else:
         texts = data.read_texts(source, options.text, options.label, labeled=part == "support")
-    x = encode_all(encoder, texts.texts)
+        x = encode_all(encoder, texts.texts)
     if part == "query":
         return Given(x, np.zeros(0), rows={"text": texts.texts})
     labels = tuple(dict.fromkeys(texts.labels))
@@ -107,7 +114,9 @@ def _fields(fields: Fields, part: Part) -> data.Texts:
     check_fields(fields, part, "x", *(("labels",) if part == "support" else ()))
     names: dict[str, list[Value]] = {name: list(fields.get(name) or ()) for name in ("x", "labels")}
     texts, labels = ([str(value) for value in names[name]] for name in ("x", "labels"))
-    if not texts or any(not isinstance(text, str) or not text.strip() for text in names["x"]):
+    if not all(isinstance(text, str) for text in names["x"]):
+        raise FewstepError(f'"x" of the {part} has numbers. Send a list of texts.', code="not_texts")
+    if not texts or not all(text.strip() for text in texts):
         raise FewstepError(f'"x" of the {part} has no texts, or an empty one. Send at least one text.', code="no_rows")
     if part == "support" and len(labels) != len(texts):
         fact = f"The support has {len(texts)} texts and {len(labels)} labels."
@@ -115,7 +124,14 @@ def _fields(fields: Fields, part: Part) -> data.Texts:
     return data.Texts(texts, labels)
 
 
+def _prepare(problem: Problem) -> None:
+    """Compiles the encoder for one short text, and for several."""
+    for count in _WARM:
+        encode_few(problem.details.encoder, ["a text"] * count)
+
+
 TEXT = Kind(
     "text", (_PREFIX,), _problem, lambda tasks: TextOptions, lambda tasks: FeatureNetwork, _defaults, _read,
-    write_classes, nothing_to_draw, pin=_pin, features=True, baselines=nearest_features,
+    write_classes, nothing_to_draw, pin=_pin, features=True, baselines=nearest_features, example=text_example,
+    prepare=_prepare,
 )  # fmt: skip
