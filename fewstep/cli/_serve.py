@@ -92,8 +92,8 @@ class Serve:
         self._check()
         limits = Limits(
             points=self.points, queries=self.queries, steps=self.max_steps, samples=self.samples, ways=self.ways,
-            characters=self.characters, body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds, adapters=self.adapters,
-            adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
+            characters=self.characters, body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds,
+            adapters=self.adapters, adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
             connections=self.connections, client_connections=self.connections_per_client, backlog=self.backlog_seconds,
         )  # fmt: skip
         service = Service(

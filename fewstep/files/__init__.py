@@ -1,5 +1,6 @@
 """Files and folders: written whole or not at all, locked, and a user's own Python files."""
 
+from fewstep.files._archive import archive_kind as archive_kind
 from fewstep.files._archive import read_archive as read_archive
 from fewstep.files._archive import write_archive as write_archive
 from fewstep.files._cache import cache as cache

@@ -24,6 +24,7 @@ from fewstep.models._evaluate import verdicts_of as verdicts_of
 from fewstep.models._fit import FittedTable as FittedTable
 from fewstep.models._fit import fit_table as fit_table
 from fewstep.models._fit import kept_metas as kept_metas
+from fewstep.models._fit_items import fit_items as fit_items
 from fewstep.models._model import Info as Info
 from fewstep.models._model import LogLine as LogLine
 from fewstep.models._model import Members as Members

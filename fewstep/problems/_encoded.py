@@ -131,6 +131,14 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
     )  # fmt: skip
 
 
+def problem_of_items(options: Options, network: Options, items: Items) -> tuple[Problem, tuple[float, ...]]:
+    """The problem of items at hand, and the center of their features, which is one of its options."""
+    more = {"size": options.encoder_size} if hasattr(options, "encoder_size") else {}
+    encoder = encoder_of(options, items.modality, **more)
+    options = pin_center(encoder, items, options)
+    return encoded_problem(encoder, items, options, network), options.center
+
+
 def _rows(encoder: Encoder, items: Items, per_class: int, split: str) -> RowSet:
     """The encoded items of a split."""
     some = {name: _chosen(of_class, per_class) for name, of_class in items.load(split).items()}

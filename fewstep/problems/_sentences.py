@@ -26,7 +26,7 @@ _SENTENCES = {
         "can I replace butter with oil", "at which heat do I roast carrots", "how much salt goes into the dough",
     ),
     "travel": (
-        "when does the next train to Bergen leave", "book a window seat for me", "find a room near the harbor",
+        "when does the next train to Bergen leave", "book a seat on the train to Rome", "find a room near the harbor",
         "do I have to change on the way to the airport", "is my flight late", "how much is a day ticket for the bus",
     ),
 }  # fmt: skip
@@ -46,7 +46,10 @@ def text_example(problem: Problem, max_shots: int) -> Callable[[int, int], Facts
         random = np.random.default_rng(seed)
         names = [usable[n] for n in random.permutation(len(usable))[:ways]]
         drawn = [[classes[name][n] for n in random.permutation(len(classes[name]))[: shots + 1]] for name in names]
-        support = {"x": [text for own in drawn for text in own[:-1]], "labels": [name for name in names for _ in range(shots)]}
+        support = {
+            "x": [text for own in drawn for text in own[:-1]],
+            "labels": [name for name in names for _ in range(shots)],
+        }
         return {"support": support, "query": {"x": [own[-1] for own in drawn], "labels": names}}
 
     return example
