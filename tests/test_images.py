@@ -12,7 +12,7 @@ import fewstep
 from fewstep import data, learners, losses, networks, rules, tasks
 from fewstep._network import flatten
 from fewstep.interop import nnx as from_nnx
-from fewstep.tasks.images import distinct
+from fewstep.tasks import distinct
 
 KEY = jax.random.key(0)
 

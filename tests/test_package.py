@@ -54,7 +54,19 @@ def test_the_top_level_is_small_and_documented():
     assert all(getattr(fewstep, name).__doc__ for name in names if callable(getattr(fewstep, name)))
 
 
-_ABSENT = ("orbax", "tensorstore", "tensorboardX", "tyro", "PIL", "scipy", "matplotlib", "rich", "pandas", "sklearn")
+_ABSENT = (
+    "orbax",
+    "tensorstore",
+    "tensorboardX",
+    "tyro",
+    "PIL",
+    "scipy",
+    "matplotlib",
+    "rich",
+    "pandas",
+    "sklearn",
+    "fewstep.encoders",
+)
 
 
 def test_the_library_loads_nothing_of_a_run_a_plot_or_a_command_line():

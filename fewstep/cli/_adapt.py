@@ -15,8 +15,8 @@ from fewstep._errors import FewstepError
 from fewstep.cli import _show
 from fewstep.cli._arguments import NO_HINT
 from fewstep.files import JSON, writing
-from fewstep.models import LEVEL, LEVELS, Model, adapt
-from fewstep.problems import Cell, Given, Problem
+from fewstep.models import LEVEL, LEVELS, NONE, Adaptation, Model, adapt
+from fewstep.problems import Cell, Given, Problem, Written
 from fewstep.runs import load
 
 
@@ -29,7 +29,9 @@ class Adapt:
     task, each task is learned from its own rows. For a run on curves the support is a
     CSV whose last column is y (a first line of names is allowed), or an npz with x and y; the query has the same
     columns without y, or is an npz with x. For a run on images the support is a folder or zip with one folder of images
-    per class, and the query an image or a folder of images; the CSV has the class of each.
+    per class, and the query an image or a folder of images; the CSV has the class of each. For a run on texts the
+    support is a CSV with texts and labels, or a folder with one folder of .txt files per class, and the query a CSV
+    with texts or a .txt with one on each line. The name of an encoder needs no run: the nearest class mean of features.
 
     Examples of use:
       fewstep adapt runs/growth --support support.csv --query query.csv --level 0.8
@@ -37,6 +39,8 @@ class Adapt:
       fewstep adapt runs/x --support support.npz --query query.npz --inner-steps 5 --out predicted.csv
       fewstep adapt runs/characters --support letters/ --query unknown.png --inner-steps 3
       fewstep adapt omniglot-mtnet-5way --support letters/ --query unknown/     (a model that comes with the package)
+      fewstep adapt efficientnet-lite0 --support photos/ --query unknown/             (an encoder: no training at all)
+      fewstep adapt runs/requests --support labeled.csv --query requests.csv --reject
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
@@ -58,6 +62,9 @@ class Adapt:
     unknown_categories: Annotated[Literal["refuse", "allow"] | None, NO_HINT] = None
     """What to do about a category in a table that training never saw: refuse it, or take it as none of the known, with
     a warning (default: as the run's --unknown-categories says)."""
+    reject: bool = False
+    """Answer "none of these" for a query that fits no class of the support, by a threshold that was calibrated on the
+    validation classes: for runs on features of an encoder."""
     seed: int = 0
     """Seed of the masks."""
     json: bool = False
@@ -102,6 +109,7 @@ class Adapt:
             part = query.only(rows)._replace(labels=support.labels)
             answer = learned.answer(part.x, level=LEVEL if self.level is None else self.level, distance=part.distance)
             written = kind.write(problem, part, answer)
+            written = self._rejected(written, learned, part)
             for name, values in written.columns.items():
                 column = answers.setdefault(name, [None] * len(query.x))
                 for place, value in zip(rows, values, strict=True):
@@ -113,6 +121,15 @@ class Adapt:
             raise FewstepError(f"{self.query} has a column {twice[0]!r}, as the answer has. Rename or remove it.")
         columns = query.rows | answers
         return columns, query.rows | written.arrays if written.arrays else columns, warnings
+
+    def _rejected(self, written: Written, learned: Adaptation, part: Given) -> Written:
+        """What was written, with another prediction for rows of no class, if that is asked for."""
+        if not self.reject:
+            return written
+        unknown = learned.unknown(part.x)
+        names = [NONE if out else name for out, name in zip(unknown, written.columns["prediction"], strict=True)]
+        arrays = written.arrays | {"prediction": names} if written.arrays else {}
+        return Written({**written.columns, "prediction": names}, arrays)
 
     def _problem(self, model: Model) -> Problem:
         """The model's problem, as strict about categories as was asked for."""
@@ -130,6 +147,8 @@ class Adapt:
             if self.level not in LEVELS:
                 levels = ", ".join(map(str, LEVELS))
                 raise FewstepError(f"--level is {self.level}. Intervals are calibrated at {levels}.")
+        if self.reject and not problem.rejects:
+            raise FewstepError("--reject does not apply: only runs on features of an encoder reject. Leave it out.")
         if self.norm and self.norm not in problem.norms:
             norm = f"the run normalizes by {problem.norms[0]}" if problem.norms[0] else "the run has no images"
             raise FewstepError(f"--norm does not apply: {norm}. Leave it out.")

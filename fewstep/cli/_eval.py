@@ -17,6 +17,7 @@ from fewstep.models import (
     HeldOut,
     Model,
     Verdict,
+    calibrate_rejection,
     evaluate_held_out,
     evaluate_model,
     load_pretrained,
@@ -96,6 +97,7 @@ class Eval:
         verdicts: list[Verdict] = []
         if model.problem.held_out is None or changes:
             rows = evaluate_model(model, plan, steps=steps, say=_show.say, changes=changes)
+            rows = self._with_auroc(model, plan, rows)
         else:
             found = evaluate_held_out(model, plan, steps=steps, say=_show.say)
             rows, verdicts = found.rows, self._verdicts(model, plan, found)
@@ -104,6 +106,17 @@ class Eval:
         if model.problem.held_out is None and baselines and (ahead := better_baseline(rows, baselines)):
             _show.say(ahead)
         return 0
+
+    def _with_auroc(self, model: Model, plan: Plan, rows: list[ScoreRow]) -> list[ScoreRow]:
+        """The rows with how well queries of other classes are told apart, where these can be rejected."""
+        if not model.problem.rejects:
+            return rows
+        found = calibrate_rejection(model, plan.shots, split=plan.split, ways=plan.ways, seed=plan.seed, say=_show.say)
+        steps = {model.steps} if model.built.steps else {row.inner_steps for row in rows}
+        return [
+            dataclasses.replace(row, auroc=found.auroc.get(row.shots)) if found and row.inner_steps in steps else row
+            for row in rows
+        ]
 
     def _verdicts(self, model: Model, plan: Plan, found: HeldOut) -> list[Verdict]:
         """Whether learning from so many rows pays, for each number of shots, if the kind has what to compare with."""

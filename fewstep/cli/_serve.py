@@ -22,12 +22,13 @@ class Serve:
     Examples of use:
       fewstep serve runs/sine
       fewstep serve runs/maml runs/mtnet omniglot-mtnet-5way --port 8080
+      fewstep serve minilm-l6                      (an encoder: texts, or photographs, without any training)
       fewstep serve runs/sine --host 0.0.0.0 --token SECRET     (others can reach it, with the token)
       fewstep serve --runs runs                                 (only watch trainings)
     """
 
     models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN")] = ()
-    """Run folders, or names of pretrained models."""
+    """Run folders, or names of pretrained models or encoders."""
     runs: Annotated[Path | None, NO_HINT] = None
     """Folder of runs whose training curves to show (default: none)."""
     host: str = "127.0.0.1"
@@ -56,7 +57,9 @@ class Serve:
     samples: int = 64
     """Maximum number of mask samples per task."""
     ways: int = 20
-    """Maximum number of classes per image task."""
+    """Maximum number of classes per task of images or texts."""
+    characters: int = 1000
+    """Maximum number of characters per text."""
     body_mb: float = 4.0
     """Maximum size of a request in megabytes."""
     requests: int = 512
@@ -89,8 +92,8 @@ class Serve:
         self._check()
         limits = Limits(
             points=self.points, queries=self.queries, steps=self.max_steps, samples=self.samples, ways=self.ways,
-            body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds, adapters=self.adapters,
-            adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
+            characters=self.characters, body=int(self.body_mb * 2**20), requests=self.requests, seconds=self.seconds,
+            adapters=self.adapters, adapter_bytes=int(self.adapters_mb * 2**20), adapter_seconds=self.adapter_seconds,
             connections=self.connections, client_connections=self.connections_per_client, backlog=self.backlog_seconds,
         )  # fmt: skip
         service = Service(

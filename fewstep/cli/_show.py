@@ -129,10 +129,11 @@ def scores_table(scores: dict[str, list[ScoreRow]]) -> None:
         "log loss": lambda name, row: _number(row.log_loss),
         "AUC": lambda name, row: _number(row.auc),
         "calibration error": lambda name, row: _number(row.ece),
+        "AUROC of unknown": lambda name, row: _number(row.auroc),
         "in 90% interval": lambda name, row: "" if row.coverage90 is None else f"{100 * row.coverage90:.0f}%",
     }
     optional = {"std over seeds": "seed_std", "log loss": "log_loss", "AUC": "auc", "calibration error": "ece",
-                "in 90% interval": "coverage90"}  # fmt: skip
+                "AUROC of unknown": "auroc", "in 90% interval": "coverage90"}  # fmt: skip
     columns = {head: cell for head, cell in columns.items() if head not in optional or has(optional[head])}
     for target in dict.fromkeys(name for _, row in rows for name in row.targets or ()):
         columns[f"rmse of {target}"] = partial(_of_target, target)

@@ -43,9 +43,9 @@ _METHODS = (
 )
 _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
 _TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
-_NAMED = ("--network", "--loss", "--outer", "--run")  # options whose values look like a METHOD or TASKS
+_NAMED = ("--network", "--loss", "--outer", "--run", "--encoder")  # options whose values look like a METHOD or TASKS
 # Options that other options, or their defaults, depend on.
-_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value", "support")
+_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value", "support", "encoder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +259,7 @@ class _Training:
 def _announce(run: Run) -> None:
     """What a user should know before a long training: rows left out, and what a rule finds in their network."""
     problem = make_problem(run.experiment)
-    if note := kind_of(run.experiment.located(run.experiment.tasks)).note(problem):
+    if note := run.experiment.kind.note(problem):
         _show.say(note)
     if run.experiment.has("inner_optimizer") and is_own(run.experiment.network):
         for line in layer_lines(problem.network(problem.ways)):

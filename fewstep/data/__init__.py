@@ -20,9 +20,12 @@ from fewstep.data._places import folders as folders
 from fewstep.data._places import images_at as images_at
 from fewstep.data._places import look_in as look_in
 from fewstep.data._places import on_progress as on_progress
+from fewstep.data._places import progress as progress
 from fewstep.data._places import say as say
 from fewstep.data._set import Classes as Classes
 from fewstep.data._set import ImageSet as ImageSet
+from fewstep.data._set import RowSet as RowSet
+from fewstep.data._set import make_rows as make_rows
 from fewstep.data._set import make_set as make_set
 from fewstep.data._set import split_classes as split_classes
 from fewstep.data._sources import check as check
@@ -34,3 +37,6 @@ from fewstep.data._walk import describe_skipped as describe_skipped
 from fewstep.data._walk import is_image as is_image
 from fewstep.data._walk import walk as walk
 from fewstep.data._warp import warp as warp
+from fewstep.data.texts import Texts as Texts
+from fewstep.data.texts import read_texts as read_texts
+from fewstep.data.texts import text_classes as text_classes

@@ -118,8 +118,8 @@ DATA_SETS = {
             splits=("vinyals", "maml"), train_classes=(1028, 1100), channels=1, own_size=105, dark_on_light=True,
             sample=True, defaults=Defaults(28, "episode", "stride", "average", meta_batch=32, queries=1, inner_lr=2.0),
         ),
-        DataSet("cifar-fs", "cifar100", lambda *_: cifar_splits("cifar-fs"), train_classes=(64,)),
-        DataSet("fc100", "cifar100", lambda *_: cifar_splits("fc100"), train_classes=(60,)),
+        DataSet("cifar-fs", "cifar100", lambda *_: cifar_splits("cifar-fs"), train_classes=(64,), own_size=32),
+        DataSet("fc100", "cifar100", lambda *_: cifar_splits("fc100"), train_classes=(60,), own_size=32),
         DataSet("miniimagenet", "miniimagenet", imagenet_classes, defaults=Defaults(84)),
         DataSet("tieredimagenet", "tieredimagenet", imagenet_classes, defaults=Defaults(84)),
     )

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -16,10 +15,9 @@ from fewstep._errors import FewstepError
 from fewstep.data import _places
 from fewstep.data._set import ImageSet
 from fewstep.data._walk import walk
-from fewstep.files import cache, new_file
+from fewstep.files import cache, forget_old, mark_used, new_file
 
 _VERSION = 2  # increase it when preparing changes
-_DAYS = 30.0
 
 
 def prepare(name: str, inputs: list[Path], settings: Mapping[str, int | str], make: Callable[[], ImageSet]) -> ImageSet:
@@ -60,8 +58,7 @@ def _read(path: Path) -> tuple[ImageSet, list[str]] | None:
             notes = file["notes"].tolist()
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):  # missing or damaged
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)  # used today: `_forget_old` goes by this
+    mark_used(path)
     return images, notes
 
 
@@ -75,13 +72,4 @@ def _write(path: Path, images: ImageSet, notes: list[str]) -> None:
             f"The prepared images are not kept, and will be prepared again next time. {error} FEWSTEP_CACHE names "
             "another folder."
         )
-    with contextlib.suppress(OSError):
-        _forget_old(path.parent)
-
-
-def _forget_old(folder: Path) -> None:
-    """Removes what nobody has used for a month: copies of files that have changed since, or of other sizes."""
-    limit = time.time() - _DAYS * 86_400
-    for path in folder.glob("*.n*"):  # finished copies, and those of a process that ended while it wrote
-        if path.stat().st_mtime < limit:
-            path.unlink(missing_ok=True)
+    forget_old(path.parent)

@@ -13,6 +13,23 @@ SPLITS = ("train", "validation", "test")
 Classes = dict[str, tuple[str, ...]]  # the names of the classes of each split
 
 
+class RowSet(NamedTuple):
+    """Rows of several classes, one class after the other, such as what an encoder makes of images or texts.
+
+    `rows` has the shape (rows, ...); class n, of the name `names[n]`, is `rows[starts[n] : starts[n] + counts[n]]`.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+        return self.rows.shape[1:]
+
+
 class ImageSet(NamedTuple):
     """Images of several classes, one class after the other.
 
@@ -50,9 +67,18 @@ class ImageSet(NamedTuple):
 
 def make_set(classes: dict[str, np.ndarray]) -> ImageSet:
     """A set from arrays of images, one array per class."""
-    counts = np.asarray([len(images) for images in classes.values()], np.int32)
+    return ImageSet(*_behind_each_other(classes))
+
+
+def make_rows(classes: dict[str, np.ndarray]) -> RowSet:
+    """A set from arrays of rows, one array per class."""
+    return RowSet(*_behind_each_other(classes))
+
+
+def _behind_each_other(classes: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    counts = np.asarray([len(rows) for rows in classes.values()], np.int32)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
-    return ImageSet(np.concatenate(list(classes.values())), starts, counts, tuple(classes))
+    return np.concatenate(list(classes.values())), starts, counts, tuple(classes)
 
 
 def split_classes(names: tuple[str, ...], seed: int, sizes: tuple[int, int]) -> Classes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import Experiment, build
-from fewstep.files import JSON
+from fewstep.files import JSON, archive_kind
 from fewstep.models import Calibration, Model, load_model, save_model
 
 _KIND = "few-shot estimator"
@@ -31,7 +31,7 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
         "class": type(estimator).__name__,
         "parameters": estimator.get_params() | _listed_parameters(estimator),
         "history": estimator.history_, "columns": None if names is None else list(names),
-        "classes": None if classes is None else _listed(classes),
+        "classes": None if classes is None else listed(classes),
         "task": None if learned is None else {"inner_steps": learned.inner_steps, "distance": learned._distance},
         **{name: _plain(getattr(estimator, name)) for name in _FACTS},
     }  # fmt: skip
@@ -47,9 +47,11 @@ def write(estimator: Any, path: Path, learned: Any = None) -> Path:
 
 def load(path: Path | str) -> Any:
     """The estimator that `save` wrote: one that learns tasks, or one that has learned a task."""
-    from fewstep.estimators import _estimators
+    from fewstep.estimators import _encoded, _estimators
     from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor
 
+    if archive_kind(Path(path)) == _encoded.KIND:
+        return _encoded.load(Path(path))
     model, about, arrays = load_model(Path(path), kind=_KIND)
     if about["class"] not in _CLASSES:
         raise FewstepError(f"{path} holds a {about['class']!r}. Known: {', '.join(_CLASSES)}.")
@@ -97,7 +99,7 @@ def _listed_parameters(estimator: Any) -> dict[str, JSON]:
     return {"hidden": list(estimator.hidden), "dates": list(estimator.dates), "random_state": None}
 
 
-def _listed(classes: np.ndarray) -> list[JSON]:
+def listed(classes: np.ndarray) -> list[JSON]:
     if not all(isinstance(label, str | int | float) for label in classes.tolist()):
         raise FewstepError(f"Labels such as {classes[0]!r} cannot be saved. Fit with numbers or strings.")
     return classes.tolist()

@@ -62,6 +62,17 @@ def _by_features(
     return getattr(learners, name)(problem.network(None, norm), ways)
 
 
+def _metric(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+    features = problem.network(None, norm)
+    return learners.metric(
+        features, _width(features, problem.x), ways, rank=experiment.rank, sharpness=experiment.sharpness
+    )  # fmt: skip
+
+
+def _logistic(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
+    return learners.logistic(problem.network(None, norm), ways, inverse_penalty=experiment.inverse_penalty)
+
+
 def _matching(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
     features = problem.network(None, norm)
     width = _width(features, problem.x) if experiment.full_context else None
@@ -206,6 +217,8 @@ _OWN: Mapping[str, dict[str, Value]] = {
     "neighbor": {"learner": _neighbor, "tasks": _all_classes},
     "finetune": {"learner": _finetune, "tasks": _all_classes, "groups": (FewSteps,), "steps": True},
     "ridge": {"learner": _ridge},
+    "metric": {"learner": _metric, "groups": (from_signature("metric", learners.metric),)},
+    "logistic": {"learner": _logistic, "groups": (from_signature("logistic", learners.logistic),)},
     "gaussian": {"learner": _gaussian},
     "mixed": {"learner": _mixed, "network": False},
 }

@@ -25,7 +25,7 @@ from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
 from fewstep.learners import Member, residual
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Options, Problem, Value, is_own, kind_of
+from fewstep.problems import Kind, Options, Problem, Value
 from fewstep.training import Segment, Trained, TrainState, first_state, make_segment, state_of, train
 
 
@@ -189,7 +189,7 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = kind_of(experiment.located(experiment.tasks)), method_of(experiment.method, experiment.folder)
+    kind, method = experiment.kind, method_of(experiment.method, experiment.folder)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
@@ -202,12 +202,8 @@ def build(
 
 def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
     """The problem of an experiment."""
-    tasks, options = experiment.located(experiment.tasks), experiment.groups[0]
-    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    own = {
-        name: experiment.located(value) for name, value in values.items() if isinstance(value, str) and is_own(value)
-    }
-    return kind_of(tasks).problem(tasks, dataclasses.replace(options, **own), network_options(experiment, network))
+    tasks, options = experiment.located(experiment.tasks), experiment.kind_options
+    return experiment.kind.problem(tasks, options, network_options(experiment, network))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +220,7 @@ def network_options(experiment: Experiment, network: Callable[..., object] | Non
     if network is not None:
         return _Network(network, network_options(experiment).loss)
     if not experiment.has("network"):
-        return kind_of(experiment.located(experiment.tasks)).network(experiment.tasks)()
+        return experiment.kind.network(experiment.tasks)()
     group = next(group for group in experiment.groups if "network" in group.__dataclass_fields__)
     own = {name: experiment.located(getattr(group, name)) for name in ("network", "loss") if hasattr(group, name)}
     group = dataclasses.replace(group, **own)

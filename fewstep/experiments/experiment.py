@@ -67,6 +67,19 @@ class Experiment:
     def __hash__(self) -> int:
         return hash(self.to_json())
 
+    @property
+    def kind(self) -> Kind:
+        """The kind of its tasks."""
+        return kind_of(self.located(self.tasks), {"encoder": self.encoder} if self.has("encoder") else {})
+
+    @property
+    def kind_options(self) -> Options:
+        """The options of its kind, with the paths of the user's own files."""
+        options = self.groups[0]
+        values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+        texts = {name: value for name, value in values.items() if isinstance(value, str) and is_own(value)}
+        return dataclasses.replace(options, **{name: self.located(text) for name, text in texts.items()})
+
     def has(self, name: str) -> bool:
         """Whether an option applies."""
         return any(name in group.__dataclass_fields__ for group in self.groups)
@@ -174,7 +187,7 @@ class OptionPlan:
 def plan_of(method: str, tasks: str, options: Values, folder: Path | None = None) -> OptionPlan:
     """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
     tasks = locate(tasks, folder)
-    kind, way = kind_of(tasks), method_of(method, folder)
+    kind, way = kind_of(tasks, options), method_of(method, folder)
     usual = str(kind.network(tasks)().network)
     outer = way.outer or options.get("outer", "unrolled")
     return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
@@ -228,7 +241,8 @@ def every_option() -> type:
     """One group of all options that some experiment of ours has."""
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
              for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
-    others = [group for kind in KINDS for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
+    kinds = [each for kind in KINDS for each in dict.fromkeys((kind, kind.behind("any")))]
+    others = [group for kind in kinds for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
     own = [group for method in LEARNER_METHODS.values() for group in method["groups"]]
     groups = [*(group for plan in plans for group in plan.groups.values()), *others, *own]
     fields = {field.name: field for group in groups for field in dataclasses.fields(group)}

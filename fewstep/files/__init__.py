@@ -1,5 +1,6 @@
 """Files and folders: written whole or not at all, locked, and a user's own Python files."""
 
+from fewstep.files._archive import archive_kind as archive_kind
 from fewstep.files._archive import read_archive as read_archive
 from fewstep.files._archive import write_archive as write_archive
 from fewstep.files._cache import cache as cache
@@ -14,6 +15,8 @@ from fewstep.files._files import new_file as new_file
 from fewstep.files._files import read_json as read_json
 from fewstep.files._files import write_json as write_json
 from fewstep.files._files import write_text as write_text
+from fewstep.files._old import forget_old as forget_old
+from fewstep.files._old import mark_used as mark_used
 from fewstep.files._user import called as called
 from fewstep.files._user import file_of as file_of
 from fewstep.files._user import find_object as find_object

@@ -74,6 +74,16 @@ def read_archive(
     return about, arrays
 
 
+def archive_kind(path: Path) -> str:
+    """What a file that `write_archive` wrote holds; empty where that cannot be read."""
+    ended = path.with_name(path.name + ".npz")
+    try:
+        with np.load(ended if ended.is_file() and not path.is_file() else path, allow_pickle=False) as file:
+            return str(json.loads(file[_ABOUT].tobytes())["kind"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
+        return ""
+
+
 def _digest(text: bytes, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """One SHA-256 of the description and of every array's name, type, shape and bytes."""
     total = hashlib.sha256(text)

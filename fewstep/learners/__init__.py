@@ -12,8 +12,10 @@ from fewstep.learners.gaussian import gaussian as gaussian
 from fewstep.learners.gaussian import mixed as mixed
 from fewstep.learners.kernel_heads import embedding as embedding
 from fewstep.learners.kernel_heads import spectral as spectral
+from fewstep.learners.logistic import logistic as logistic
 from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet
+from fewstep.learners.metric import metric as metric
 from fewstep.learners.portfolio import Credible as Credible
 from fewstep.learners.portfolio import Member as Member
 from fewstep.learners.portfolio import portfolio as portfolio
@@ -30,7 +32,7 @@ from fewstep.learners.trees import pooled as pooled
 from fewstep.learners.trees import shifted as shifted
 from fewstep.learners.trees import trees as trees
 
-OF_CLASSES = ("prototypes", "matching", "embedding", "spectral", "neighbor", "finetune")
+OF_CLASSES = ("prototypes", "matching", "embedding", "spectral", "metric", "logistic", "neighbor", "finetune")
 READERS = ("snail", "metanet", "recurrent")  # they read examples of any kind
 PROCESSES = ("gaussian", "mixed")  # of numbers, not of classes
 SOLVERS = ("ridge", *PROCESSES)  # a task is learned in closed form

@@ -17,7 +17,6 @@ from fewstep.files import cache, read_json, write_json
 from fewstep.machine import layout
 from fewstep.machine.compilation import keep_compiled, machine
 from fewstep.machine.devices import Layout, cores
-from fewstep.problems import kind_of
 
 LONG = 5000  # steps from which a minute of trying is worth it
 _SECONDS = 1.5
@@ -57,7 +56,7 @@ def candidates(experiment: Experiment, plain: Layout) -> list[Layout]:
     share = -(-experiment.meta_batch // plain.devices)
     spread = [Layout(plain.devices, chunk) for chunk in _CHUNKS if chunk <= share]
     alone = [Layout(1, 1)] if plain.devices > 1 else []
-    return [*spread, *alone, *([] if kind_of(experiment.located(experiment.tasks)).heavy else [Layout(1, None)])]
+    return [*spread, *alone, *([] if experiment.kind.heavy else [Layout(1, None)])]
 
 
 def _key(experiment: Experiment) -> str:

@@ -11,7 +11,6 @@ from fewstep._errors import FewstepError
 from fewstep.experiments import Experiment
 from fewstep.machine import distributed
 from fewstep.machine.devices import Layout, cores, on_cpu
-from fewstep.problems import kind_of
 
 # Products of numbers in a step from which spreading its tasks over cores pays. Measured on 2 cores: 25 tasks of 10
 # points on a perceptron of 100-100 (5e6) are as fast either way, of 50 points on 128-128 (4e7) half as fast again.
@@ -25,7 +24,7 @@ def choose(experiment: Experiment) -> Layout:
         return max((choose(part) for part in experiment.parts.values()), key=lambda layout: layout.devices)
     if not experiment.has("meta_batch"):
         return Layout(1, None)
-    heavy = (kind_of(experiment.located(experiment.tasks)).heavy or _work(experiment) >= _HEAVY) and on_cpu()
+    heavy = (experiment.kind.heavy or _work(experiment) >= _HEAVY) and on_cpu()
     devices = experiment.devices or (min(cores(), experiment.meta_batch) if heavy else 1)
     return Layout(devices, experiment.chunk or (1 if heavy else None))
 

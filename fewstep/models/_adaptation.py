@@ -14,6 +14,7 @@ from fewstep._learner import Adapted
 from fewstep._rule import Meta
 from fewstep.models._calibration import Calibration
 from fewstep.models._model import Members, Model, answer, learn
+from fewstep.models._reject import fits
 from fewstep.problems import Answer, Given, Value
 
 LEVEL = 0.9
@@ -63,6 +64,18 @@ class Adaptation(NamedTuple):
             return answer
         far = distance + self.distance
         return calibrated(self.model, answer, self.shots, level=level, distance=far, residual=self.residual)
+
+    def unknown(self, x: np.ndarray | jax.Array) -> np.ndarray:
+        """Which rows of x fit none of the classes that were learned. Raises `FewstepError` for a model without a
+        threshold."""
+        if self.model.rejection is None:
+            raise FewstepError(
+                "The model has no threshold for unknown classes: it is calibrated on the validation classes of a run. "
+                "Train one, with more validation classes than a task takes."
+            )
+        threshold = self.model.rejection.threshold(self.shots / max(1, self.ways or 1))
+        values = fits(self.model, self.adapted, jnp.asarray(x), ways=self.ways, norm=self.norm)
+        return np.asarray(values) < threshold
 
 
 def calibrated(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from fewstep.experiments import Built, Experiment
 from fewstep.models._calibration import Calibration
 from fewstep.models._layers import moved, unit_shares
 from fewstep.problems import Kind, Problem, moments
+
+if TYPE_CHECKING:
+    from fewstep.models._reject import Rejection
 
 
 class LogLine(NamedTuple):
@@ -36,7 +39,8 @@ class Model:
 
     `step` is the outer step that it was trained to. `samples` of a rule's random masks answer together. Intervals are
     right for the inner steps, samples and parameters they were calibrated with: elsewhere there is no `calibration`.
-    `history` is the log of its training, and `notes` are what a user should know of how it was loaded.
+    `history` is the log of its training, `notes` are what a user should know of how it was loaded, and `rejection` how
+    well a query must fit the classes of its task.
     """
 
     built: Built
@@ -45,6 +49,7 @@ class Model:
     calibration: Calibration | None = None
     history: tuple[LogLine, ...] = ()
     notes: tuple[str, ...] = ()
+    rejection: "Rejection | None" = None
 
     @property
     def experiment(self) -> Experiment:

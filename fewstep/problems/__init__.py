@@ -8,6 +8,8 @@ from fewstep.problems._base import by_fold as by_fold
 from fewstep.problems._baselines import BASELINES as BASELINES
 from fewstep.problems._baselines import compare as compare
 from fewstep.problems._drawing import draw_tasks as draw_tasks
+from fewstep.problems._encoded import Items as Items
+from fewstep.problems._encoded import problem_of_items as problem_of_items
 from fewstep.problems._episodes import EXPLANATION as EXPLANATION
 from fewstep.problems._episodes import ExampleEpisode as ExampleEpisode
 from fewstep.problems._episodes import episodes_html as episodes_html

@@ -34,6 +34,8 @@ def number_array(fields: Fields, part: Part, field: str) -> np.ndarray:
         raise FewstepError(f'The {part} has no "{field}". Send one row for each example.', code=f"no_{field}")
     if not values:
         raise FewstepError(f"{name} has no rows. Send at least one.", code="no_rows")
+    if any(isinstance(value, str) for value in values):
+        raise FewstepError(f"{name} has texts, but the model takes numbers. Send numbers.", code="not_numbers")
     try:
         array = np.array(values, np.float64)
     except ValueError:

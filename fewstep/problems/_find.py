@@ -4,18 +4,20 @@ import dataclasses
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 
 from fewstep._errors import FewstepError, unknown
 from fewstep.files import find_object
 from fewstep.problems._kind import Kind, Problem
-from fewstep.problems._options import Options, Value
+from fewstep.problems._options import Options, Value, Values
 from fewstep.problems._own import is_own
 from fewstep.problems._points import Perceptron, PointSizes, read_points, write_points
 from fewstep.problems.curves import CURVES, draw_curves
 from fewstep.problems.images import IMAGES_KIND
 from fewstep.problems.tables import TABLES
+from fewstep.problems.text import TEXT
 
-KINDS: tuple[Kind, ...] = (CURVES, IMAGES_KIND, TABLES)
+KINDS: tuple[Kind, ...] = (CURVES, IMAGES_KIND, TABLES, TEXT)
 _GROUP = "fewstep.tasks"
 
 
@@ -36,8 +38,13 @@ def kind(name: str, problem: Callable[[str, Options, Options], Problem], **parts
     return Kind(name=name, problem=problem, **(usual | parts))
 
 
-def kind_of(tasks: str) -> Kind:
-    """The kind of some tasks. Raises `FewstepError` for a name that none answers to."""
+def kind_of(tasks: str, given: Values = MappingProxyType({})) -> Kind:
+    """The kind of some tasks, with the options that are given: an `encoder` makes another one of images. Raises
+    `FewstepError` for a name that none answers to."""
+    return _named(tasks).behind(str(given.get("encoder", "")))
+
+
+def _named(tasks: str) -> Kind:
     for each in KINDS:
         if any(tasks.startswith(name) if name.endswith(":") else tasks == name for name in each.tasks):
             return each

@@ -41,6 +41,7 @@ class Problem(NamedTuple):
     - `base` is a prediction from each row alone that learners stand on;
     - `scale` is the unit of y, or 1 where it has several `targets`, each with its unit; `digits` after the point are
       worth showing, `samples` of a random mask answer together;
+    - `rejects` says that a query may be of none of a task's classes;
     - `details` are the kind's own.
     """
 
@@ -65,6 +66,7 @@ class Problem(NamedTuple):
     targets: Mapping[str, float] = {}
     digits: int | None = None
     samples: int = 1
+    rejects: bool = False
     all_classes: Callable[[], Tasks] | None = None
     n_classes: Callable[[], int] = lambda: 0
     details: Options = None
@@ -101,7 +103,8 @@ class Given(NamedTuple):
 class Answer(NamedTuple):
     """What a model answers at some rows: the mean of its members, an interval, and their standard deviation.
 
-    The interval is calibrated if the model is, and else the smallest and the largest member.
+    The interval is calibrated if the model is, and else the smallest and the largest member. `fit` is how well each
+    row fits the best of the classes, where a model can tell that it fits none.
     """
 
     mean: np.ndarray
@@ -109,6 +112,7 @@ class Answer(NamedTuple):
     high: np.ndarray
     spread: np.ndarray
     calibrated: bool = False
+    fit: np.ndarray = np.zeros(0)
 
 
 class Written(NamedTuple):
@@ -159,9 +163,12 @@ class Kind:
       send it: `{"support": fields}`, and a "query" or a "curve" beside it;
     - `features` says that its network gives features where no number of outputs is asked for;
     - `heavy` says that one task fills a processor's cache, so that tasks are taken one after the other;
+    - `prepare(problem)` readies what reading a request takes, such as an encoder; where it is given, reading takes a
+      while, and a service does it on a thread of its own;
     - `describe(problem)` are facts that clients and exported models need;
     - `strictness(problem, unknown)` is the problem that refuses categories which training never saw ("refuse"), or
-      takes them as none of the known ("allow").
+      takes them as none of the known ("allow");
+    - `encoded` is the kind of the same tasks behind a pretrained encoder, which the option `encoder` asks for.
     """
 
     name: str
@@ -175,6 +182,7 @@ class Kind:
     draw: Callable[[Problem, list[Sketch]], list[Markup]]
     features: bool = False
     heavy: bool = False
+    prepare: Callable[[Problem], None] | None = None
     pin: Callable[[str, Options, Options], Options] = lambda tasks, options, begun: options
     note: Callable[[Problem], str] = lambda problem: ""
     units: Callable[[Problem, np.ndarray], np.ndarray] = lambda problem, y: y
@@ -183,3 +191,8 @@ class Kind:
     example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
     describe: Callable[[Problem], Facts] = lambda problem: {}
     strictness: Callable[[Problem, Literal["refuse", "allow"]], Problem] | None = None
+    encoded: "Kind | None" = None
+
+    def behind(self, encoder: str) -> "Kind":
+        """The kind for an encoder by name; itself for none."""
+        return self.encoded if encoder and self.encoded is not None else self

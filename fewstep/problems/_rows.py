@@ -25,6 +25,7 @@ class ScoreRow:
     log_loss: float | None = None
     auc: float | None = None
     ece: float | None = None
+    auroc: float | None = None  # of queries of the task's classes against those of others
     ways: int | None = None
     queries: int | None = None
     norm: str | None = None

@@ -15,12 +15,14 @@ from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.learners import OF_CLASSES
+from fewstep.problems._encoded import ENCODER_HELP
 from fewstep.problems._episodes import draw_episodes, write_png
 from fewstep.problems._image_fields import read_image_fields
-from fewstep.problems._kind import Answer, Facts, Fields, Given, Kind, Part, Problem, Written
+from fewstep.problems._kind import Facts, Fields, Given, Kind, Part, Problem
 from fewstep.problems._nearest import nearest_means
 from fewstep.problems._options import Options, Value, Values, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
+from fewstep.problems.encoded_images import ENCODED_IMAGES, write_classes
 from fewstep.tasks import IMAGES, all_classes, images, read_query_images, read_support_images
 
 _FOLDER = "folder:"
@@ -40,6 +42,7 @@ class Images:
         "none", "Turn images by 90 degrees: a rotation drawn for each class of a task, or four classes made of each."
     )
     shear: float = option(0.0, "Shear images: 1 moves the upper edge by half a height.", changes=True)
+    encoder: str = option("", ENCODER_HELP)
     zoom: float = option(1.0, "Scale what is in the images: below 1 it is smaller.", changes=True)
 
 
@@ -164,13 +167,6 @@ def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
     return Given(pictures.x, np.asarray([labels.index(name) for name in pictures.names], np.int32), labels)
 
 
-def _write(problem: Problem, query: Given, answer: Answer) -> Written:
-    chosen = [query.labels[number] for number in answer.mean.argmax(1)]
-    shares = {f"probability of {name}": answer.mean[:, n].tolist() for n, name in enumerate(query.labels)}
-    arrays = {"prediction": chosen, "classes": list(query.labels), "probability": answer.mean.tolist()}
-    return Written({"prediction": chosen, **shares}, arrays)
-
-
 def _split(tasks: str) -> str:
     """The images to draw from: those on this machine, else those that come with the package; a client's request is not
     a reason to download."""
@@ -215,6 +211,6 @@ def _fields(batch: Batch, invert: bool) -> Facts:
 
 IMAGES_KIND = Kind(
     "images", (*IMAGES, _FOLDER), _problem, lambda tasks: FolderImages if _is_folder(tasks) else NamedImages,
-    lambda tasks: Conv4, _defaults, _read, _write, draw_episodes, pin=_pin, features=True, heavy=True,
-    baselines=nearest_means, example=_example,
+    lambda tasks: Conv4, _defaults, _read, write_classes, draw_episodes, pin=_pin, features=True, heavy=True,
+    baselines=nearest_means, example=_example, encoded=ENCODED_IMAGES,
 )  # fmt: skip

@@ -11,7 +11,6 @@ from fewstep.machine import distributed
 from fewstep.machine.autotune import fastest
 from fewstep.machine.devices import Layout, cores
 from fewstep.machine.layout import lay_out
-from fewstep.problems import kind_of
 from fewstep.runs.code import check_code, copy_code
 from fewstep.runs.run import CONFIG, OtherVersion, Run, holds_something, open_run
 from fewstep.runs.settings import differences
@@ -122,10 +121,11 @@ def pinned(experiment: Experiment, begun: Run | None) -> Experiment:
     tasks = experiment.located(experiment.tasks)
     same = begun is not None and begun.experiment.tasks == experiment.tasks
     before = begun.experiment.groups[0] if begun is not None and same else None
-    options = kind_of(tasks).pin(tasks, experiment.groups[0], before)
+    usual = experiment.kind_options
+    options = experiment.kind.pin(tasks, usual, before)
     changed = {
         field.name: value for field in dataclasses.fields(options)
-        if (value := getattr(options, field.name)) != getattr(experiment.groups[0], field.name)
+        if (value := getattr(options, field.name)) != getattr(usual, field.name)
     }  # fmt: skip
     pinned = experiment.replace(**changed) if changed else experiment
     if begun is not None and same and begun.experiment.folder is not None:

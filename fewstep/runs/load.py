@@ -6,14 +6,26 @@ from pathlib import Path
 from typing import Literal
 
 from fewstep._errors import FewstepError
+from fewstep.encoders import ENCODERS
 from fewstep.experiments import build, make_problem
 from fewstep.files import is_locked, read_json, write_json
-from fewstep.models import Calibration, Model, calibrate_model, kept_metas, load_pretrained, pretrained
-from fewstep.problems import Say
+from fewstep.models import (
+    Calibration,
+    Model,
+    Rejection,
+    calibrate_model,
+    calibrate_rejection,
+    kept_metas,
+    load_pretrained,
+    pretrained,
+    untrained,
+)
+from fewstep.problems import Say, is_own
 from fewstep.runs.log import to_numbers
 from fewstep.runs.run import CALIBRATION, Run, open_run
 
 Which = Literal["last", "best"]
+REJECTION = "rejection.json"
 Draw = Literal["sample", "expected", "threshold"]
 
 
@@ -34,7 +46,9 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
             return model if draw is None else dataclasses.replace(
                 model, built=build(model.experiment.replace(draw=draw)), calibration=None
             )  # fmt: skip
-        if close := difflib.get_close_matches(str(path), pretrained()):
+        if str(path) in ENCODERS or str(path).startswith("onnx:") or is_own(str(path)):
+            return untrained(str(path))
+        if close := difflib.get_close_matches(str(path), [*pretrained(), *ENCODERS]):
             raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
     run = open_run(Path(path))
     # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
@@ -47,12 +61,16 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     return Model(
         built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(facts) if facts else None,
         tuple(to_numbers(run.log())), tuple(notes),
+        Rejection.from_dict(unknown) if (unknown := read_json(run.path / REJECTION)) else None,
     )  # fmt: skip
 
 
 def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
     """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
-    if make_problem(run.experiment).held_out is None or _calibrated_by_its_fit(run):
+    problem = make_problem(run.experiment)
+    if problem.rejects:
+        _calibrate_rejection(run, say)
+    if problem.held_out is None or _calibrated_by_its_fit(run):
         return
     model = load(run.path)
     assert model.problem.held_out is not None
@@ -60,6 +78,14 @@ def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
     calibration, _ = calibrate_model(model, model.problem.held_out("validation"))
     if calibration is not None:
         write_json(run.path / CALIBRATION, calibration.to_dict())
+
+
+def _calibrate_rejection(run: Run, say: Say) -> None:
+    """Keeps with a run how well a query must fit one of the classes, for 1 and 5 shots and those of its training."""
+    model = load(run.path)
+    say("Calibrating the threshold for unknown classes on the validation tasks.")
+    if rejection := calibrate_rejection(model, tuple(sorted({1, 5, model.experiment.shots})), say=say):
+        write_json(run.path / REJECTION, rejection.to_dict())
 
 
 def _calibrated_by_its_fit(run: Run) -> bool:

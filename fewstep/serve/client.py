@@ -52,8 +52,9 @@ class Client:
         return self._ask("GET", f"/v1/models/{_part(name)}")
 
     def adapt(self, name: str, **fields: object) -> dict[str, Any]:
-        """Learns a task: `x` and `y`, or `images` (files or PNG bytes) and `labels`, or `columns` (a data frame of
-        pandas or polars, or a dict of columns); `steps`, `pace`, `seed`, `samples`, `detail` as they are."""
+        """Learns a task: `x` and `y`, or `x` as texts and `labels`, or `images` (files or PNG bytes) and `labels`, or
+        `columns` (a data frame of pandas or polars, or a dict of columns); `steps`, `pace`, `seed`, `samples`, `detail`
+        as they are."""
         return self._ask("POST", f"/v1/models/{_part(name)}/adapt", _with_support(fields))
 
     def predict(self, name: str, *, query: Mapping[str, object] | None = None, **fields: object) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from fewstep.serve.served_model import ServedModel
 from fewstep.serve.task import Adaptation
 
 _SMALL = 1 << 14  # bytes: a body of so few is harmless whatever it decodes into
+_ENCODE_SIZE = 1 << 16  # a text passes through an encoder, which takes as long as to read so many bytes of images
 _DRAW_SIZE = 1 << 20  # to draw a task takes at first as long as to read so many bytes of images, since it compiles
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -77,11 +78,11 @@ class Endpoints:
         self, client: str, model: ServedModel, parse: Callable[[ServedModel, Request], T],
         decoder: msgspec.json.Decoder[Request], body: bytes,
     ) -> T:  # fmt: skip
-        """Parses rows of numbers at once. Images are parsed on a worker thread, since that takes a while, and a few at
-        a time: decompressed they are many times as large as the body."""
-        if not model.kind.heavy:
+        """Parses rows of numbers at once. Images and what an encoder reads are parsed on a worker thread, since that
+        takes a while, and a few at a time: decompressed they are many times as large as the body."""
+        if not (model.kind.heavy or model.kind.prepare is not None):
             return parse(model, _decode(decoder, model, body))
-        job = Job(model.name, "read", bucket(len(body)))
+        job = Job(model.name, "read", bucket(max(len(body), 0 if model.kind.prepare is None else _ENCODE_SIZE)))
         return await self._scheduler.run(client, job, lambda: parse(model, _decode(decoder, model, body)))
 
 
@@ -92,9 +93,19 @@ def _prediction(model: ServedModel, request: PredictTask, adaptation: Adaptation
         response.low, response.high = low.tolist(), high.tolist()
     if adaptation.classes:
         response.classes, response.probabilities = list(adaptation.classes), response.y
+        response.unknown = _unknown(model, adaptation, answer)
     response.warnings = [*adaptation.notes, *request.query.notes] or None
     response.detail = _detail(model, adaptation) if request.detail else None
     return response
+
+
+def _unknown(model: ServedModel, adaptation: Adaptation, answer: Answer) -> list[bool] | None:
+    """Which rows fit none of the classes, by a threshold that holds for the steps and the pace of the training."""
+    rejection, settings = model.model.rejection, adaptation.settings
+    if rejection is None or (settings.steps, settings.pace) != (model.model.steps, 1.0):
+        return None
+    shots = adaptation.points / max(1, adaptation.ways or 1)
+    return (answer.fit < rejection.threshold(shots)).tolist()
 
 
 def _in_units(

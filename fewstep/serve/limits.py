@@ -18,7 +18,9 @@ class Limits:
     samples: int = 64
     """Mask samples per task."""
     ways: int = 20
-    """Classes per image task."""
+    """Classes per task of images or texts."""
+    characters: int = 1000
+    """Characters per text, which an encoder reads at a few microseconds each."""
     body: int = 4 << 20
     """Bytes per request."""
     requests: int = 512

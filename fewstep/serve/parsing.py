@@ -1,6 +1,6 @@
 """From a decoded request to arrays that fit the model; whatever does not fit is refused with the reason."""
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from typing import NamedTuple
 
 from fewstep._errors import FewstepError
@@ -72,10 +72,20 @@ def _read(served: ServedModel, part: Support | Query, name: Part) -> Given:
     count = max(map(_rows, fields.values()), default=0)
     limit = ("points", served.limits.points) if name == "support" else ("queries", served.limits.queries)
     check_max(limit[0], count, limit[1])
+    _check_texts(served, fields, name)
     try:
         return served.kind.read(served.problem, fields, name)
     except FewstepError as error:
         raise refusal_of(error) from None
+
+
+def _check_texts(served: ServedModel, fields: Mapping[str, Sized], part: Part) -> None:
+    """Refuses texts that are too long before an encoder reads them."""
+    limit, rows = served.limits.characters, fields.get("x", ())
+    for number, row in enumerate(rows if isinstance(rows, list) else ()):
+        if isinstance(row, str) and len(row) > limit:
+            fact = f"Text {number + 1} of the {part} has {len(row)} characters and the limit is {limit}."
+            raise invalid("text_too_long", f"{fact} Cut it.")
 
 
 def _rows(field: Sized) -> int:

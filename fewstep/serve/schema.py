@@ -10,11 +10,13 @@ encode = msgspec.json.Encoder().encode
 
 # Rows of numbers: points, or images of up to three axes. Spelled out, so that nothing nested deeper is ever built.
 Row = list[float | list[float | list[float]]]
-Rows = Annotated[
-    list[float | Row], Meta(description="One entry per row: a number, a list of numbers, or an image as nested lists.")
+Rows = Annotated[list[float | Row], Meta(description="One entry per row: a number, or a list of numbers.")]
+Inputs = Annotated[
+    list[float | str | Row],
+    Meta(description="One entry per row: a number, a list of numbers, an image as nested lists; for texts, a text."),
 ]
 Text = Annotated[str, Meta(max_length=200)]
-Names = Annotated[list[Text | int], Meta(description="The class of each image.")]
+Names = Annotated[list[Text | int], Meta(description="The class of each image or text.")]
 Pictures = Annotated[list[str], Meta(description="Images in base64: PNG, or a data URL of one.")]
 Columns = Annotated[
     dict[str, list[float | Text | None]],
@@ -31,10 +33,16 @@ Warnings = Annotated[
 ]
 
 
+Unknown = Annotated[
+    list[bool] | None,
+    Meta(description="Whether each row fits none of the classes; for runs on features of an encoder that can tell."),
+]
+
+
 class Support(msgspec.Struct, forbid_unknown_fields=True):
     """The examples of a task."""
 
-    x: Rows | None = None
+    x: Inputs | None = None
     y: Rows | None = None
     images: Pictures | None = None
     labels: Names | None = None
@@ -44,7 +52,7 @@ class Support(msgspec.Struct, forbid_unknown_fields=True):
 class Query(msgspec.Struct, forbid_unknown_fields=True):
     """Where to predict."""
 
-    x: Rows | None = None
+    x: Inputs | None = None
     images: Pictures | None = None
     columns: Columns | None = None
 
@@ -117,6 +125,7 @@ class PredictResponse(msgspec.Struct):
     low: list[list[float]] | None = None
     high: list[list[float]] | None = None
     probabilities: list[list[float]] | None = None
+    unknown: Unknown = None
     classes: list[str] | None = None
     detail: Detail | None = None
     warnings: Warnings = None
@@ -130,16 +139,16 @@ class Curve(msgspec.Struct):
 
 
 class Points(msgspec.Struct, omit_defaults=True):
-    """Points of a curve, or images with their classes."""
+    """Points of a curve, or images or texts with their classes."""
 
-    x: list[list[float]] | None = None
+    x: list[list[float] | str] | None = None
     y: list[list[float]] | None = None
     images: list[str] | None = None
     labels: list[str] | None = None
 
 
 class TaskResponse(msgspec.Struct, omit_defaults=True):
-    """A random task: of curves with the curve itself, of images with others to recognize."""
+    """A random task: of curves with the curve itself, of images and texts with others to recognize."""
 
     support: Points
     curve: Curve | None = None

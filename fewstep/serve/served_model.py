@@ -32,6 +32,7 @@ class Sizes(NamedTuple):
 
 _USUAL = Sizes((16, 64, 256, 1024), (16,))
 _PLOTTED = _USUAL._replace(queries=(16, 256), samples=(16,))  # a few points, or those of a plotted curve and its band
+_ENCODED = Sizes((16, 64, 128), (16,), bounds={"points": 128, "queries": 128})  # each passes through an encoder
 _HEAVY = Sizes(
     (8, 16, 32, 64, 128, 256),  # a convolution of padding costs as much as that of an image
     (8,), bounds={"points": 256, "queries": 256, "samples": 16, "work": 16_384},  # each row is many numbers
@@ -64,7 +65,12 @@ class ServedModel:
     @cached_property
     def sizes(self) -> Sizes:
         """The sizes of its programs."""
-        return _HEAVY if self.kind.heavy else _PLOTTED if "x_range" in self._facts else _USUAL
+        return _sizes_of(self.model)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether one task fills a processor's cache: of images, or of maps that an encoder's last blocks take."""
+        return self.sizes is _HEAVY
 
     @cached_property
     def masked(self) -> bool:
@@ -112,6 +118,13 @@ class ServedModel:
         return self.experiment.value("inner_lr") if fixed and self.experiment.has("inner_lr") else None
 
     @property
+    def _image(self) -> tuple[int, ...] | None:
+        """The shape of an image as clients send it in x."""
+        if (own := self._facts.get("image")) is not None:
+            return tuple(own)
+        return self.problem.x if len(self.problem.x) > 1 and self.kind.prepare is None else None
+
+    @property
     def _max_ways(self) -> int:
         """The limit; where the last layer has one unit per class, at most as many as in training."""
         limit, ways = self.limits.ways, self.problem.ways
@@ -130,7 +143,7 @@ class ServedModel:
         options = ("seed", "steps", "meta_batch", "queries", "hidden", "filters")
         return ModelDescription(
             name=self.name, kind=self.kind.name, rule=experiment.public_method, tasks=experiment.public_tasks,
-            x_width=math.prod(problem.x), y_width=problem.outputs, image=problem.x if len(problem.x) > 1 else None,
+            x_width=math.prod(problem.x), y_width=problem.outputs, image=self._image,
             ways=problem.ways, shots=experiment.shots, inner_steps=model.steps, inner_lr=self._inner_rate,
             steps_trained=model.step, seeds=self.seeds, metric=problem.metric, x_range=self._facts.get("x_range"),
             y_range=self._facts.get("y_range"), masked=self.masked, columns=self._facts.get("columns"),
@@ -142,14 +155,22 @@ class ServedModel:
         )  # fmt: skip
 
 
+def _sizes_of(model: Model) -> Sizes:
+    if model.kind.heavy:
+        return _HEAVY
+    if model.kind.prepare is not None:
+        return _HEAVY if len(model.problem.x) > 1 else _ENCODED
+    return _PLOTTED if "x_range" in model.kind.describe(model.problem) else _USUAL
+
+
 def load_models(runs: Sequence[Path | str], limits: Limits) -> dict[str, ServedModel]:
     """The models of run folders, or of the package, by name. Raises `FewstepError` for two of one name."""
     models: dict[str, ServedModel] = {}
     for run in runs:
-        name = Path(run).resolve().name if Path(run).exists() else str(run)
+        name = Path(run).resolve().name if Path(run).exists() else Path(run).name
         if name in models:
             raise FewstepError(f"Two runs are named {name}, and a model's name is its folder's. Rename one of them.")
         model = load(run)
         _ = model.stacked  # so that a run of which every seed diverged is refused before the service starts
-        models[name] = ServedModel(name, model, limits.cap(**(_HEAVY if model.kind.heavy else _USUAL).bounds))
+        models[name] = ServedModel(name, model, limits.cap(**_sizes_of(model).bounds))
     return models

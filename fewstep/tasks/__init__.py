@@ -5,6 +5,9 @@ from collections.abc import Callable
 from fewstep._episode import Tasks
 from fewstep.data import DATA_SETS
 from fewstep.tasks._batch import batch as batch
+from fewstep.tasks._classes import distinct as distinct
+from fewstep.tasks.encoded import all_encoded as all_encoded
+from fewstep.tasks.encoded import encoded as encoded
 from fewstep.tasks.files import read_query as read_query
 from fewstep.tasks.files import read_support as read_support
 from fewstep.tasks.gaussian_process import KERNELS as KERNELS
@@ -14,7 +17,6 @@ from fewstep.tasks.gaussian_process import gaussian_process as gaussian_process
 from fewstep.tasks.gaussian_process import posterior as posterior
 from fewstep.tasks.gaussian_process import prior_of as prior_of
 from fewstep.tasks.images import all_classes as all_classes
-from fewstep.tasks.images import distinct as distinct
 from fewstep.tasks.images import images as images
 from fewstep.tasks.pictures import read_query_images as read_query_images
 from fewstep.tasks.pictures import read_support_images as read_support_images

@@ -56,9 +56,11 @@ def answer(served: ServedModel, key: AnswerKey, program: Program, queries: Seque
             x[n, : len(at)] = at
             samples[n] = adaptation.settings.samples
             rows[n, :, : samples[n]] = adaptation.rows
-    mean, low, high, spread = map(np.asarray, program.call(served.model.stacked, rows, samples, x))
+    members, fit = program.call(served.model.stacked, rows, samples, x)
+    mean, low, high, spread = map(np.asarray, members)
+    fit = np.asarray(fit)
     ends = [(n, slice(len(at))) for n, (_, at) in enumerate(queries)]
-    answers = [Answer(mean[own], low[own], high[own], spread[own]) for own in ends]
+    answers = [Answer(mean[own], low[own], high[own], spread[own], fit=fit[own]) for own in ends]
     return [
         answer if np.isfinite(answer.mean).all() else _divergence(adaptation.settings)
         for answer, (adaptation, _) in zip(answers, queries, strict=True)

@@ -97,6 +97,8 @@ class Scheduler:
         compiles those for other sizes, without which a request is done by a program for more or fewer tasks."""
         models = self.models.values()
         for model in models:
+            if model.kind.prepare is not None:
+                model.kind.prepare(model.problem)
             self._compile(self._first(model), 1)
             _ = model.description  # computed once, here, so that no request waits for it
         if not self._stopped:
@@ -119,7 +121,7 @@ class Scheduler:
     def _later(self, model: ServedModel) -> list[tuple[LearnKey, int]]:
         """Many tasks at once, or fewer classes; and one task with all that the playground shows of it."""
         first = self._first(model)
-        if model.kind.heavy:
+        if model.heavy:
             return [(first._replace(ways=ways), 1) for ways in range((model.problem.ways or 2) - 1, 1, -1)]
         detail = first._replace(detail=True)
         bands = [(detail._replace(samples=samples), 1) for samples in model.sizes.samples if model.masked]
@@ -140,7 +142,7 @@ class Scheduler:
         if isinstance(work, Job):
             return Call(1, lambda functions: [functions[0]()])
         model, cost = self.models[work.model], self.costs.of(key)
-        sizes = (1,) if model.kind.heavy else self._sizes
+        sizes = (1,) if model.heavy else self._sizes
         sizes = tuple(size for size in sizes if size * cost <= CALL) or (1,)
         size = next((s for s in sizes if s >= waiting), sizes[-1])
         program = self.programs.find(work, size, sizes[-1])

@@ -5,9 +5,10 @@ import { openCharacters } from "./characters.js";
 import { openCurves } from "./curves.js";
 import { byId } from "./dom.js";
 import { lookOf } from "./series.js";
+import { openTexts } from "./texts.js";
 import { openTraining } from "./training.js";
 
-const TABS = ["curves", "characters", "training"];
+const TABS = ["curves", "characters", "texts", "training"];
 const opened = new Set();
 let models = [];
 
@@ -33,6 +34,7 @@ function choose(name, focus = false) {
   opened.add(name);
   if (name === "curves") openCurves(models, trouble);
   if (name === "characters") openCharacters(models, trouble);
+  if (name === "texts") openTexts(models, trouble);
   if (name === "training") openTraining(trouble, () => !byId("panel-training").hidden);
 }
 
@@ -42,6 +44,13 @@ function onTabKey(event) {
   if (to === undefined) return;
   event.preventDefault();
   choose(TABS[(to + TABS.length) % TABS.length], true);
+}
+
+/** The first tab that a model of the server is for. */
+function firstTab() {
+  const tabs = { curve: "curves", images: "characters", text: "texts" };
+  const kinds = new Set(models.map((model) => model.kind));
+  return tabs[Object.keys(tabs).find((kind) => kinds.has(kind))] ?? "curves";
 }
 
 function askForToken(wasTried) {
@@ -71,7 +80,7 @@ async function start() {
   } catch (error) {
     failed = error;
   }
-  choose(TABS.includes(location.hash.slice(1)) ? location.hash.slice(1) : "curves");
+  choose(TABS.includes(location.hash.slice(1)) ? location.hash.slice(1) : firstTab());
   if (failed) trouble(failed);
   document.body.dataset.ready = "yes";
 }

@@ -11,6 +11,7 @@ export const LOOKS = {
   boil: [3, 0], mnet_full: [4, 1], mtnet_full: [2, 4],
   prototypes: [0, 1], matching: [1, 2], neighbor: [3, 4], finetune: [5, 0], embedding: [4, 3], spectral: [2, 5],
   ridge: [1, 0], gaussian: [0, 2], mixed: [5, 1], snail: [0, 3], metanet: [1, 4], recurrent: [5, 3],
+  metric: [0, 4], logistic: [0, 5],
   np: [2, 1], anp: [1, 3], trees: [2, 0], shifted: [2, 3], pooled: [4, 0],
 };
 

