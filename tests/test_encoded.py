@@ -18,7 +18,7 @@ import fewstep
 from fewstep import FewstepError, data, learners, tasks
 from fewstep.encoders import find_encoder
 from fewstep.experiments import Experiment, build
-from fewstep.models import auroc, best_threshold
+from fewstep.models import auroc, best_threshold, fit_items, untrained
 from fewstep.problems import kind_of
 
 ENCODERS = '''
@@ -290,3 +290,10 @@ def test_sentences_without_a_run(tmp_path, capsys):
     )
     assert code == 0
     assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == ["money", "weather"]
+
+
+def test_an_encoder_of_rows_has_no_tasks_of_its_own(tmp_path):
+    (tmp_path / "own.py").write_text(f"{ENCODERS}\nwords.modality = 'row'\nwords.shape = (16,)\n")
+    for make in (untrained, lambda name: fit_items(name, {"a": ["x"], "b": ["y"]})):
+        with pytest.raises(FewstepError, match="takes rows of numbers, and tasks are made of images or texts"):
+            make(f"{tmp_path}/own.py:words")
