@@ -71,9 +71,9 @@ class Kept(Log):
 class Process:
     """`fewstep serve` as a process of its own: its address, and the events of its log."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, env=None):
         command = [sys.executable, "-m", "fewstep", "serve", *map(str, args), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
         self.events = []
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
