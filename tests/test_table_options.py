@@ -235,10 +235,25 @@ class TestCycles:
         made = source(weather(years=3, rows=60))
         note = make_table(read(made), ROLES._replace(x=("day", "date"))).note
         assert "`cyclic='day=365.25'`" in note
-        assert "The dates of 'date' span 3.0 years" in note
+        assert "the day of year of 'date' by " in note
+        assert "use `dates='day-of-year'`" in note
         asked = ROLES._replace(x=("day", "date"), cyclic=("day=365.25",), dates=("day-of-year",))
         assert make_table(read(made), asked).note == ""
         assert make_table(read(made | {"day": made["day"] + 0.5}), ROLES).note == ""
+
+    def test_only_what_helps_is_suggested(self):
+        """A week's rhythm in the target is seen, and none where there is none."""
+        made = source(weather(years=3, rows=60))
+        days = np.asarray([date.fromisoformat(day).weekday() for day in made["date"]])
+        random = np.random.default_rng(0)
+        noise, weekly = random.normal(size=len(days)), random.normal(size=len(days)) + 5 * (days >= 5)
+        roles = ROLES._replace(x=("date", "day"))
+        assert make_table(read(made | {"temp": noise}), roles).note == ""
+        note = make_table(read(made | {"temp": weekly}), roles).note
+        assert note.startswith("A linear fit has a smaller error with the weekday of 'date' by ")
+        assert note.endswith(": use `dates='days weekday'`.")
+        classes = np.where(weekly > 2, "high", "low")
+        assert "the weekday of 'date' by" in make_table(read(made | {"temp": classes}), roles).note
 
     def test_a_curve_runs_along_a_cycle(self, frame):
         table = make_table(frame, ROLES._replace(cyclic=("day=365.25",)))

@@ -51,7 +51,7 @@ def fit_base(name: str, train: Rows, validation: Rows, target: Target, *, seed: 
             f"`base` is {name!r}, and there is one training task. A base needs two or more: leave it out."
         )
     if name == TREES:
-        forest, count = fit_forest(_sample(train), _sample(validation), **target._asdict(), seed=seed, size=_SIZE)
+        forest, count = fit_forest(sample_of(train), sample_of(validation), **target._asdict(), seed=seed, size=_SIZE)
         return {"trees": count, "forest": _text(_packed(forest))}
     model = _fitted(name, train.x, train.y)
     return {"estimator": type(model).__name__, "skops": _text(_dump(name, model))}
@@ -62,7 +62,7 @@ def out_of_fold(name: str, kept: Kept, rows: Rows, target: Target, *, seed: int)
 
     def fit(which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         if name == TREES:
-            some = Sample(*(part[which] for part in _sample(rows)))
+            some = Sample(*(part[which] for part in sample_of(rows)))
             trees: Any = max(1, int(kept["trees"]))
             forest, _ = fit_forest(some, None, **target._asdict(), trees=trees, seed=seed, size=_SIZE)
             return lambda x: np.asarray(_evaluate(forest, x))
@@ -103,7 +103,7 @@ def read_base(kept: Kept, target: Target, network: Callable[..., Network]) -> Ba
     return Base(predict, network, False)
 
 
-def _sample(rows: Rows) -> Sample:
+def sample_of(rows: Rows) -> Sample:
     """All rows, each task counting alike, but for small ones."""
     weight = np.repeat(1.0 / np.maximum(rows.counts, 10), rows.counts)
     return Sample(rows.x, rows.y, weight / weight.mean())

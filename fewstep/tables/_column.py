@@ -44,6 +44,11 @@ class Column:
         return len(self.categories) if self.kind == "category" else 1 if self.period is None else 2
 
     @property
+    def is_date(self) -> bool:
+        """Whether its numbers are days since 1970."""
+        return self.kind == "date" and self.period is None
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The ends of a number's range in training, standardized."""
         if self.low is None or self.high is None:
