@@ -20,9 +20,11 @@ def boost(train: Sample, validation: Sample | None, classes: int, trees: int, se
         "min_data_in_leaf": train.smallest_leaf, "lambda_l2": PENALTY, "seed": seed, "verbosity": -1,
         "deterministic": True, "force_row_wise": True, "num_threads": 0 if len(train.y) > MANY else 1,
     } | ({"num_class": classes} if classes > 2 else {})  # fmt: skip
+    train = Sample(*map(np.ascontiguousarray, train))
     rows = lightgbm.Dataset(train.x, train.y, weight=train.weight, params={"verbosity": -1})
     held_out, stops = [], []
     if validation is not None:
+        validation = Sample(*map(np.ascontiguousarray, validation))
         held_out = [lightgbm.Dataset(validation.x, validation.y, weight=validation.weight, reference=rows)]
         stops = [lightgbm.early_stopping(PATIENCE, verbose=False)]
     model = lightgbm.train(options, rows, trees, valid_sets=held_out, callbacks=stops)

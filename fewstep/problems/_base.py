@@ -75,9 +75,10 @@ def out_of_fold(name: str, kept: Kept, rows: Rows, target: Target, *, seed: int)
 def by_fold(
     rows: Rows, outputs: int, fit: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], seed: int
 ) -> np.ndarray:
-    """What is said of each row by a fit to other tasks: `fit(which)` is a fit to some of the rows."""
-    count = len(rows.names)
-    fold = np.repeat(np.random.default_rng(seed).permutation(count) % min(_FOLDS, count), rows.counts)
+    """What is said of each row by a fit to other tasks, or other groups: `fit(which)` is a fit to some of the rows."""
+    units = rows.units
+    count = int(units.max()) + 1
+    fold = np.repeat((np.random.default_rng(seed).permutation(count) % min(_FOLDS, count))[units], rows.counts)
     said = np.zeros((len(rows.x), outputs), np.float32)
     for number in range(fold.max() + 1):
         said[fold == number] = fit(fold != number)(rows.x[fold == number])

@@ -132,7 +132,8 @@ def _encoded(usable: _Usable, roles: Roles, schema: Schema | None, notes: list[s
     frame, names = usable.treated.frame.only(usable.treated.kept), usable.names[usable.treated.kept]
     where = {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in usable.split.items()}
     own = learn_schema(frame, where["train"], roles) if schema is None else schema
-    parts = encode(own, frame, names, where, order_of(frame, roles.order), roles.support)
+    groups = None if roles.group is None else task_names(frame, roles.group, "`group`")
+    parts = encode(own, frame, names, where, order_of(frame, roles.order), roles.support, groups)
     if schema is None:
         own = dataclasses.replace(own, typical=learn_typical(parts["train"]))
     ideas = "" if schema is not None else suggest_cycles(frame.only(where["train"]), own, names[where["train"]])
