@@ -17,8 +17,8 @@ from helpers import output, untrained, used
 from fewstep import FewstepError
 from fewstep.cli import main
 from fewstep.estimators import FewShotRegressor, load
-from fewstep.models import adapt
-from fewstep.problems import answer_tasks, choose_rows, curve_of, draws_of, read_frame, running
+from fewstep.models import adapt, calibrate
+from fewstep.problems import Answers, answer_tasks, by_fold, choose_rows, curve_of, draws_of, read_frame, running
 from fewstep.runs import open_run
 from fewstep.runs.settings import completed
 from fewstep.serve.client import _prepare
@@ -26,6 +26,8 @@ from fewstep.tables import (
     Draw,
     Roles,
     Schema,
+    join_rows,
+    large_enough,
     make_table,
     outside,
     read,
@@ -80,6 +82,34 @@ class TestGroups:
         made["station"][5] = "elsewhere"
         with pytest.raises(FewstepError, match=r"has rows in two groups, '(s\d|elsewhere)' and '(s\d|elsewhere)'"):
             make_table(read(made), ROLES._replace(group="station"))
+
+    def test_tasks_know_their_group_and_count_with_it(self, frame):
+        """Intervals are as wide as if a group were one task, and folds leave whole groups out."""
+        table = make_table(frame, ROLES._replace(group="station"))
+        test = table.parts["test"]
+        assert test.groups == tuple(name.split("-")[0] for name in test.names)
+        assert len(set(test.units.tolist())) == len(set(test.groups)) == len(test.names) / 2
+        few = large_enough(test._replace(counts=np.where(np.arange(len(test.names)) == 1, 2, test.counts)), 3, "test")
+        assert few.groups == (test.groups[0], *test.groups[2:])
+        both = join_rows(table.parts["train"], table.parts["validation"])
+        assert both.groups == tuple(name.split("-")[0] for name in both.names)
+        said = by_fold(both, 1, lambda which: lambda x: np.full((len(x), 1), which.sum()), seed=0)
+        assert all(len(set(said[np.repeat(both.units, both.counts) == n, 0])) == 1 for n in range(max(both.units) + 1))
+        random = np.random.default_rng(0)
+        mean, y = (
+            np.zeros((12, 1, 1, 30, 1)),
+            random.normal(0, np.repeat(random.lognormal(size=4), 3)[:, None], (12, 30)),
+        )
+        answers = Answers(mean, mean, mean[None], y[:, None, :, None], np.ones((12, 1, 30)))
+        whole = Answers(
+            *(np.zeros((4, 1, 1, 90, 1)),) * 2,
+            np.zeros((1, 4, 1, 1, 90, 1)),
+            y.reshape(4, 1, 90, 1),
+            np.ones((4, 1, 90)),
+        )
+        grouped = calibrate({5: answers._replace(units=np.repeat([7, 3, 5, 1], 3))})
+        assert grouped.ratios[5][0.9] == pytest.approx(calibrate({5: whole}).ratios[5][0.9])
+        assert grouped.ratios[5][0.9] > calibrate({5: answers}).ratios[5][0.9]
 
     def test_folds_are_a_partition(self, frame):
         tests = [make_table(frame, ROLES, draw=Draw(7, folds=3, fold=n)).split["test"] for n in (1, 2, 3)]

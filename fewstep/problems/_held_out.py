@@ -175,12 +175,16 @@ def _compiled(
     )
 
 
-def half_width(values: np.ndarray) -> float:
-    """Half of the 95% interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
+def half_width(values: np.ndarray, units: np.ndarray | None = None) -> float:
+    """Half of the 95% interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one. The
+    `units` number what is independent: the groups of the tasks, by default the tasks."""
     from scipy.special import stdtrit
 
-    count = len(values)
-    return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / count**0.5) if count > 1 else float("nan")
+    apart = np.bincount(np.arange(len(values)) if units is None else units, values - values.mean())
+    count = len(apart)
+    return (
+        float(stdtrit(count - 1, 0.975) * apart.std(ddof=1) * count**0.5 / len(values)) if count > 1 else float("nan")
+    )
 
 
 def score_answers(
@@ -195,7 +199,7 @@ def score_answers(
     with np.errstate(all="ignore"):  # what diverged has no finite error, and its mean says so
         by_task = ((right * weight).sum(-1) / weight.sum(-1)).mean(1)  # tasks x steps
         for values in by_task.T:
-            half = half_width(values)
+            half = half_width(values, answers.unit)
             mean = values.mean()
             root = float(mean**0.5)
             # The interval of a root is that of what is under it over twice the root.
