@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fewstep._episode import Arrays, Episode
+from fewstep._episode import Arrays, Batch, Episode
 from fewstep._rule import Meta
 from fewstep._streams import TABLE
 from fewstep.learners.forest import Forest, Sample, fit_forest
@@ -154,7 +154,7 @@ def trees_of(train: Rows, validation: Rows, how: How) -> Trees:
 
 def _digest(rows: Rows) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for array in (rows.x, rows.y, rows.counts):
+    for array in (rows.x, rows.y, rows.counts, rows.units):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -162,3 +162,9 @@ def _digest(rows: Rows) -> str:
 @jax.jit
 def _evaluate(forest: Forest, x: Array) -> Array:
     return with_base(forest, x)
+
+
+def _errors(answer: Array, query: Batch, classes: bool) -> Array:
+    if classes:
+        return -jnp.take_along_axis(jax.nn.log_softmax(answer), query.y[:, None], axis=1)[:, 0]
+    return jnp.square(answer - query.y).mean(-1)
