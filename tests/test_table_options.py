@@ -23,6 +23,7 @@ from fewstep.runs import open_run
 from fewstep.runs.settings import completed
 from fewstep.serve.client import _prepare
 from fewstep.tables import (
+    Column,
     Draw,
     Roles,
     Schema,
@@ -508,6 +509,20 @@ def test_the_client_sends_frames():
     sent = _prepare({"columns": frame})["columns"]
     assert sent == {"day": [3, None], "at": ["2024-05-31T00:00:00", None], "long": [1.5, None], "yes": [1, 0]}
     assert json.loads(json.dumps(sent)) == sent
+
+
+def test_true_and_false_are_the_same_however_they_are_written():
+    """A file has them as text, a frame as what they are, and the service as 1 and 0."""
+    written = np.asarray(["TRUE", "FALSE", None], object)
+    of_text = Column.learn("yes", read_cells(read({"yes": written}), "yes"), np.arange(3))
+    of_frame = Column.learn("yes", read_cells(read({"yes": np.asarray([True, False])}), "yes"), np.arange(2))
+    assert (of_text.kind, of_frame.kind) == ("category", "number")
+    for cells in (written, ["True", "False", None], [True, False, None], [1.0, 0.0, None], ["true", "false", ""]):
+        asked = read({"yes": np.asarray(cells, object)})
+        np.testing.assert_array_equal(of_text.encode(asked, missing="mean", strict=True), [[0, 1], [1, 0], [0, 0]])
+        assert of_frame.encode(asked, missing="mean", strict=True)[:2].argmax() == 0
+    with pytest.raises(FewstepError, match="holds 'maybe' in the column 'yes'"):
+        of_text.encode(read({"yes": np.asarray(["maybe"], object)}), missing="mean", strict=True)
 
 
 SMALL = {"steps": 8, "seeds": 1, "hidden": (8,), "shots": 4, "random_state": 0}

@@ -48,4 +48,4 @@ class Boosted(NamedTuple):
 
     start: np.ndarray
     rounds: list[list[Tree]]
-    count: int
+    best: int

@@ -108,14 +108,14 @@ def _fit_one(
     forest = _as_arrays(boosted, columns, outputs, size)
     if classes and len(present) < outputs:
         forest["start"][np.setdiff1d(np.arange(outputs), present)] = _NEVER
-    return forest, boosted.count
+    return forest, boosted.best
 
 
 def _as_arrays(boosted: Boosted, columns: Sequence[int], outputs: int, size: Size) -> Forest:
     """The best rounds of trees, each with a tree for each of these columns."""
     forest = empty_forest(outputs, size)
     forest["start"][columns] = boosted.start
-    for number, trees in enumerate(boosted.rounds[: boosted.count]):
+    for number, trees in enumerate(boosted.rounds[: boosted.best]):
         for column, tree in zip(columns, trees, strict=True):
             place = (number, column, slice(len(tree.value)))
             forest["feature"][place], forest["value"][place] = tree.feature, tree.value
