@@ -13,10 +13,11 @@ from fewstep.cli import main
 from fewstep.models import Verdict, evaluate_held_out, pooled_of, verdicts_of
 from fewstep.pages import page
 from fewstep.problems import BASELINES, Answer, Answers, Plan, compare, reliability
+from fewstep.problems._pooled import answer_pooled
 from fewstep.problems._table_probes import probe
 from fewstep.reports import gather, write_report
 from fewstep.runs import load
-from fewstep.tables import Roles, make_table, read
+from fewstep.tables import Draw, Roles, make_table, read
 
 chromium = browsing.chromium
 PARTS = ("error-by-rows", "error-by-task", "importance", "tasks", "training")
@@ -131,6 +132,15 @@ class TestRuns:
         assert asked == [(4,), (1, 2, 3, 4, 5, 10)]
         text = write_report(home / "more.html", {"ridge": model}, {"ridge": found.rows}, found).read_text()
         assert text.index(found.verdict.sentence) < text.index("Score on unseen tasks")
+
+
+def test_the_pooled_model_answers_on_the_tasks_that_the_run_is_evaluated_on(monkeypatch):
+    """A test task with too few rows for the most that are learned from is left out of both."""
+    monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 2)
+    some = {name: np.delete(cells, slice(5 * 16 + 6, 6 * 16)) for name, cells in columns().items()}  # t05 keeps 6 rows
+    table = make_table(read(some), Roles("who", ("age",), "size"), draw=Draw(test=("t05", "t06")))
+    assert [len(answers.mean) for answers in answer_pooled(table, (3, 4)).values()] == [2, 2]
+    assert [len(answers.mean) for answers in answer_pooled(table, (3, 8)).values()] == [1, 1]
 
 
 class TestReliance:
