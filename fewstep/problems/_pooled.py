@@ -5,6 +5,8 @@ Which is better, the validation tasks say: a model must not look good because it
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fewstep.problems._baselines import OF_POOLED, Baseline, answer, fitted
 from fewstep.problems._held_out import Answers
 from fewstep.problems._probability import best_temperature, task_errors, tempered
@@ -26,13 +28,14 @@ def answer_pooled(of: Table, shots: Sequence[int], part: str = "test", seed: int
 def _best(of: Table, within: int, seed: int) -> tuple[Baseline, float | None]:
     """The pooled model of the smaller error on the validation tasks; of classes with its temperature."""
     rows, tried = of.parts["validation"], []
-    few = min(within, int(rows.counts.min()) - 1)
+    few = max(1, min(within, int(rows.counts.min()) - 1))
     for name in OF_POOLED:
         baseline, temperature = fitted(of, seed).get(name, within, within), None
         answers = answer(of, baseline, rows, few, few, seed)
         if of.schema.classes:
             temperature = best_temperature(answers)
             answers = answers._replace(mean=tempered(answers.mean, temperature))
-        tried.append((float(task_errors(answers, classes=bool(of.schema.classes)).mean()), baseline, temperature))
+        error = float(task_errors(answers, classes=bool(of.schema.classes)).mean())
+        tried.append((error if np.isfinite(error) else np.inf, baseline, temperature))
     _, baseline, temperature = min(tried, key=lambda each: each[0])
     return baseline, temperature
