@@ -125,7 +125,7 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
 
 def _mixture(names: list[str], weights: np.ndarray, shots: int) -> str:
     """What the answer is made of, in words."""
-    shares = [f"{weights[n]:.0%} {names[n]}" for n in np.argsort(-weights, kind="stable") if weights[n] > 0]
+    shares = [f"{weights[n]:.0%} {names[n]}" for n in np.argsort(-weights, kind="stable") if weights[n] >= 0.005]
     return f"After {shots} row{'s' * (shots > 1)} the answer is {', '.join(shares)}."
 
 

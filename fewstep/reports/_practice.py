@@ -54,7 +54,7 @@ def _mixture(model: Model) -> list[Markup]:
     if not model.weights:
         return []
     sizes, names = list(model.weights), list(model.parts)
-    share = lambda name, size: f"{model.weights[size][name]:.0%}" if model.weights[size][name] else ""
+    share = lambda name, size: f"{model.weights[size][name]:.0%}" if model.weights[size][name] >= 0.005 else ""
     used = sorted(names, key=lambda name: -max(model.weights[size][name] for size in sizes))
     body = [[name, *(share(name, size) for size in sizes)] for name in used if any(share(name, n) for n in sizes)]
     idle = [name for name in names if name not in [row[0] for row in body]]
