@@ -12,7 +12,7 @@ from helpers import output, untrained
 from fewstep.cli import main
 from fewstep.models import Verdict, evaluate_held_out, pooled_of, verdicts_of
 from fewstep.pages import page
-from fewstep.problems import BASELINES, Answer, Answers, Plan, compare, reliability
+from fewstep.problems import Answer, Answers, Plan, compare, reliability
 from fewstep.problems._pooled import answer_pooled
 from fewstep.problems._table_probes import probe
 from fewstep.reports import gather, write_report
@@ -42,7 +42,7 @@ def home(tmp_path_factory):
     pandas.DataFrame(columns()).to_csv(folder / "t.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 60)
-        patch.setattr("fewstep.problems.tables.compare", partial(compare, names=BASELINES[:2]))
+        patch.setattr("fewstep.problems.tables.compare", partial(compare, names=("pooled", "pooled trees")))
         yield folder
 
 
