@@ -48,8 +48,8 @@ def suggest_cycles(frame: Frame, schema: Schema, tasks: np.ndarray) -> str:
         return ""
     fit = _Fit(frame, schema, tasks)
     gains = [(idea, gain) for idea in ideas if (gain := fit.gain(idea.numbers)) >= _WORTH]
-    notes = [_of_cycle(idea, gain) for idea, gain in gains if idea.column.kind != "date"]
-    for name in dict.fromkeys(idea.column.name for idea, _ in gains if idea.column.kind == "date"):
+    notes = [_of_cycle(idea, gain) for idea, gain in gains if not idea.column.is_date]
+    for name in dict.fromkeys(idea.column.name for idea, _ in gains if idea.column.is_date):
         notes.append(_of_dates(schema, name, {i.what: gain for i, gain in gains if i.column.name == name}))
     return " ".join(notes)
 
@@ -74,9 +74,9 @@ def _of_dates(schema: Schema, name: str, gains: dict[str, float]) -> str:
 
 def _ideas(frame: Frame, column: Column, features: Sequence[Column]) -> Iterator[_Idea]:
     """What a number may be that is not yet taken as such."""
-    if column.period is not None or column.kind == "category" or column.low is None or column.high is None:
+    if column.period is not None or column.is_category or column.low is None or column.high is None:
         return
-    if column.kind != "date":
+    if not column.is_date:
         if (period := _period(frame, column)) is not None:
             values = read_cells(frame, column.name, column.kind).values
             yield _Idea(column, f"{period:g}", _turned(values, period))
