@@ -27,7 +27,8 @@ def take(folder: Path) -> None:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     if not _is_full(result):
         raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
-    home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
+    home = RESULTS / _name(result)
+    new = home.with_name(f"{home.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(folder / "figures", new)
     if _is_by_row(result) and (home / "result.json").exists():
@@ -36,6 +37,13 @@ def take(folder: Path) -> None:
     (new / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     shutil.rmtree(home, ignore_errors=True)
     new.rename(home)
+
+
+def _name(result: dict[str, Any]) -> str:
+    """Where a result lies and what its marks begin with: some of a study's cells stand apart from the whole of it, as
+    `curves-auto-trees`, unless each row is trained alone."""
+    only = [] if _is_by_row(result) else result.get("scale", {}).get("only", [])
+    return "-".join([result["name"], *only])
 
 
 def _keep_other_rows(home: Path, new: Path, result: dict[str, Any]) -> None:
@@ -68,7 +76,8 @@ def with_tables(page: str) -> str:
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
         for mark, text in _texts(result).items():
-            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == result["name"] else ""))
+            mark = mark.replace(result["name"], path.parent.name, 1)
+            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == path.parent.name else ""))
     return page
 
 
@@ -108,7 +117,7 @@ def _source(result: dict[str, Any]) -> str:
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
         f"{how}, {where}, {versions}, commit {_commit(str(result['commit']))}: "
-        f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
+        f"[result.json](../benchmarks/results/{_name(result)}/result.json), and beside it the data of each plot."
     )
 
 
