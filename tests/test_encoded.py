@@ -22,6 +22,7 @@ from fewstep.experiments import Experiment, build, make_problem
 from fewstep.models import auroc, best_threshold, fit_items, untrained
 from fewstep.problems import Answer, Sketch, kind_of
 
+pytestmark = pytest.mark.xdist_group("encoded")  # one worker makes what they share
 ROWS = fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 6)))
 
 
