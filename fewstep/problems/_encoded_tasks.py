@@ -15,7 +15,7 @@ from fewstep.problems._kind import Problem, Sketch
 
 _TASKS = 3
 _SENTENCES = "Test classes that the model has not seen in training: {} of each to learn from, one more to recognize."
-_LONGEST = 120  # characters of a text that are shown
+_LONGEST = 60  # characters of a text that are shown
 
 
 class _Task(NamedTuple):
@@ -80,8 +80,8 @@ def _texts(tasks: list[_Task], answers: list[np.ndarray]) -> Markup:
             best = int(shares[number].argmax())
             right += best == number
             learned = " / ".join(str(own) for own in task.support[number])
-            rows.append([_cut(learned), name, _cut(str(text)), f"{task.names[best]}, {shares[number, best]:.0%}"])
-    return note(f"{right} of {len(rows)} right.") + table(["learned from", "label", "sentence", "answer"], rows)
+            rows.append([name, f"{task.names[best]}, {shares[number, best]:.0%}", _cut(str(text)), _cut(learned)])
+    return note(f"{right} of {len(rows)} right.") + table(["label", "answer", "sentence", "learned from"], rows)
 
 
 def _cut(text: str) -> str:
