@@ -17,7 +17,7 @@ _GRAY = "#868e96"
 def practice(model: Model, evidence: Evidence) -> list[Markup]:
     """Error by number of rows, error by task, and how sure the model may be."""
     parts = [_by_rows(model, evidence), _by_task(model, evidence), *_how_sure(model, evidence)]
-    return [beside(parts), *_mixture(model)]
+    return [beside(parts), *mixture(model)]
 
 
 def verdict_part(evidence: Evidence) -> list[Markup]:
@@ -49,7 +49,7 @@ def _by_rows(model: Model, evidence: Evidence) -> Markup:
     return panels("error-by-rows", "How many rows does it take?", [picture], text)
 
 
-def _mixture(model: Model) -> list[Markup]:
+def mixture(model: Model) -> list[Markup]:
     """The weights of the members of a portfolio, those that have any, by the number of rows learned from."""
     if not model.weights:
         return []
