@@ -299,8 +299,8 @@ def test_trees_alone_are_better_than_pooled_where_tasks_differ(table, tmp_path):
         errors[method] = row["mean"]
     assert errors["trees"] < 0.7 * errors["pooled"]
     assert errors["shifted"] < 0.7 * errors["pooled"]
-    rounds = load(tmp_path / "trees").meta()["rounds"]
-    assert (np.asarray(rounds) > 0).any()
+    _, second = load(tmp_path / "trees").meta()["rounds"]
+    assert second > 0  # the first forest, of all rows, may be empty where tasks differ by more than the hour explains
 
 
 def test_what_does_not_apply_is_said(table, tmp_path, capsys):
