@@ -26,7 +26,6 @@ from fewstep.tasks import IMAGES, read_query_images, read_support_images
 FOLDER = "folder:"
 _WARM = (1, 8)  # images at a time
 _NAMED_PER_CLASS = 150  # of the sets by name, which are large
-_OUTER_LR = 1e-4  # of a map of 1280 features: a third of that of 384
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +58,7 @@ def _is_folder(tasks: str) -> bool:
 def _defaults(tasks: str, method: str, given: Values) -> Values:
     splits = data.info(tasks).splits
     own = {} if _is_folder(tasks) else {"per_class": _NAMED_PER_CLASS}
-    smaller = {"outer_lr": _OUTER_LR}
-    return encoded_defaults(method, given) | smaller | own | ({"split": splits[0]} if splits else {})
+    return encoded_defaults(method, given) | own | ({"split": splits[0]} if splits else {})
 
 
 def _encoder(options: Options) -> Encoder:

@@ -21,23 +21,26 @@ _QUICK: Changes = {"per_class": 12, "validation_tasks": 4, "seeds": 1}
 
 
 class _Set(NamedTuple):
-    """A data set: its title, its tasks, options of its kind; `blocks` are those where the last blocks are adapted."""
+    """A data set: its title, its tasks, options of its kind; `many` are the ways that methods are trained with whose
+    weights do not depend on them, `blocks` the options where the last blocks are trained too."""
 
     title: str
     tasks: Callable[[], str]
     settings: Changes
+    many: int
     blocks: Changes
     quick: Changes = {}
 
 
 class _Method(NamedTuple):
-    """A method: its label, its name, its own settings, its part of the outer steps (0: it is not trained); with
-    `blocks` the last blocks of the encoder are meta-trained too, on one seed."""
+    """A method: its label, its name, its own settings, its part of the outer steps (0: it is not trained); `any_ways`:
+    its weights do not depend on the ways; with `blocks` the last blocks are meta-trained too, on one seed."""
 
     label: str
     name: str
     settings: Changes = {}
     part: float = 1.0
+    any_ways: bool = False
     blocks: bool = False
     inner_steps: tuple[int, ...] = (0,)
 
@@ -50,19 +53,19 @@ def _clinc() -> str:
 
 SETS = {
     "cifar-fs": _Set(
-        "CIFAR-FS", lambda: "cifar-fs", {"encoder": "efficientnet-lite0", "validation_ways": 5},
+        "CIFAR-FS", lambda: "cifar-fs", {"encoder": "efficientnet-lite0", "validation_ways": 5}, 20,
         {"encoder_depth": 2, "per_class": 60}, {"encoder_size": 32},
     ),
     "clinc150": _Set(
-        "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20},
-        {"encoder_depth": 1, "encoder_tokens": 24, "per_class": 40}, {"encoder_tokens": 16},
+        "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20}, 60,
+        {"encoder_depth": 1, "encoder_tokens": 20, "per_class": 40}, {"encoder_tokens": 16},
     ),
 }  # fmt: skip
 METHODS = {
     "nearest": _Method(NEAREST, "metric", {"rank": 1}, part=0),
     "logistic": _Method("logistic regression", "logistic", part=0),
-    "prototypes": _Method("prototypes", "prototypes"),
-    "metric": _Method("prototypes + metric", "metric"),
+    "prototypes": _Method("prototypes", "prototypes", any_ways=True),
+    "metric": _Method("prototypes + metric", "metric", any_ways=True),
     "ridge": _Method("ridge regression", "ridge"),
     "maml": _Method("MAML", "maml", inner_steps=(1,)),
     "mtnet": _Method("MT-net", "mtnet", inner_steps=(1,)),
@@ -85,12 +88,14 @@ def _cell(options: TrainingOptions, of: str, method: str, shots: int) -> Cell[Tr
 
 
 def _experiment(options: TrainingOptions, of: _Set, method: _Method, shots: int) -> Experiment:
-    """Trained with 20 ways, as the harder of the tests, and one task per step."""
+    """Trained with 20 ways, as the harder of the tests, or with more, and one task per step."""
     steps = round(method.part * options.steps)
-    every = max(1, steps // 10)
+    every = max(1, steps // (5 if method.blocks else 10))
+    ways = of.many if method.any_ways else TRAIN_WAYS
     sizes: Changes = {
         "seed": options.seed, "seeds": options.seeds if method.part and not method.blocks else 1, "steps": steps,
-        "shots": shots, "ways": TRAIN_WAYS, "queries": 5, "meta_batch": 1, "log_every": every, "validate_every": every,
+        "shots": shots, "ways": ways, "queries": 5, "meta_batch": 1, "log_every": every, "validate_every": every,
+        "validation_tasks": 30 if method.blocks else 200,
     }  # fmt: skip
     own = {**of.settings, **(of.blocks if method.blocks else {}), **method.settings}
     return Experiment(method.name, of.tasks(), **{**sizes, **own, **({**of.quick, **_QUICK} if options.quick else {})})
@@ -118,6 +123,7 @@ def _rows(cell: Cell[Training], measurement: Measurement) -> list[Row]:
         make_row(
             cell, measurement, scores.get(ways), metric="accuracy",
             setting={"data": SETS[cell.groups[0]].title, "ways": ways, "shots": shots},
+            training_seconds=_seconds(cell, measurement),
         )
         for ways, shots, _ in image_test(cell).tests
     ]  # fmt: skip
@@ -147,7 +153,8 @@ def _table(title: str, rows: list[Row]) -> Table:
         times = {row.setting["shots"]: row for row in own.values()}
         body.append([
             label, *(_accuracy(own.get(column)) for column in columns),
-            " / ".join(f"{_seconds(times[shots]):.0f}" if times[shots].steps else "-" for shots in sorted(times)),
+            " / ".join(f"{seconds:.0f}" if (seconds := times[shots].more["training_seconds"]) else "-"
+                       for shots in sorted(times)),
         ])  # fmt: skip
     name = next(name for name, of in SETS.items() if of.title == title)
     return Table(f"pretrained {name}", head, body, title, STUDY.texts.legend)
@@ -160,22 +167,23 @@ def _accuracy(row: Row | None) -> str:
     return f"{100 * row.mean:.1f}{interval}"
 
 
-def _seconds(row: Row) -> float:
-    """Of one seed: they are trained side by side."""
-    return (row.seconds or 0.0) / row.seeds
+def _seconds(cell: Cell[Training], measurement: Measurement) -> float | None:
+    """The training time of one seed, by the steps per second, so that other work on the machine counts little."""
+    rate = measurement.steps_per_second
+    return cell.plan.length / rate / cell.plan.experiment.seeds if rate and cell.plan.length else None
 
 
 def figures(results: Results[TrainingOptions, Training, Measurement]) -> list[Figure]:
     """Accuracy against training time, a panel for each data set, ways and shots."""
     points = [
         (f"{row.setting['data']}, {row.setting['ways']} ways, {row.setting['shots']} shots", row.method,
-         max(1.0, _seconds(row)) if row.steps else 1.0, row.mean, row.interval95)
+         max(1.0, row.more["training_seconds"] or 0.0), row.mean, row.interval95)
         for row in rows(results) if row.mean is not None
     ]  # fmt: skip
     return [Figure(
         "accuracy-by-seconds", "Accuracy on the test classes against training time",
-        "Each method once, at the seconds that training takes for one seed, with compiling and validating and without "
-        "the features; at 1 what is not trained. Bars are 95% intervals over the test tasks.",
+        "Each method at the training time of one seed, steps over the steps per second: without computing features, "
+        "compiling and validating. At 1 what is not trained. Bars are 95% intervals over the test tasks.",
         [_panel(title, rows_of(points, title)) for title in keys(points)],
         ("setting", "method", "seconds", "accuracy", "interval95"), points,
     )]  # fmt: skip
