@@ -18,7 +18,7 @@ from fewstep_studies.reproduce import STUDIES, Result, main_table, read_record, 
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
-_DOCS = ("reproductions", "universality", "your-data", "speed")
+_DOCS = ("reproductions", "universality", "your-data", "speed", "images", "text", "methods/features")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _DOCS))
 
 
@@ -67,8 +67,11 @@ def with_tables(page: str) -> str:
     """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
-        for mark, text in _texts(result).items():
-            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == result["name"] else ""))
+        name, texts = result["name"], _texts(result)
+        for mark, text in texts.items():
+            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == name else ""))
+        if name not in texts:  # of several tables none is the main one
+            page = _between(page, f"{name} source", _source(result))
     return page
 
 

@@ -44,7 +44,7 @@ def test_a_row_is_compared_with_the_nearest_mean():
     (table,) = tables_of(STUDY, Result("pretrained", "", False, {}, rows, "", {}, 2, None))
     assert table.head == ["CLINC150", "5-way 1-shot", "20-way 1-shot", "training, s"]
     assert table.body[0] == ["nearest mean", "90.0 ± 1.0", "80.0 ± 1.0", "-"]
-    assert table.body[2] == ["prototypes + metric", "93.0 ± 1.0", "83.0 ± 1.0", "10"]  # 600 steps of three seeds in 30 seconds
+    assert table.body[2] == ["prototypes + metric", "93.0 ± 1.0", "83.0 ± 1.0", "10"]  # 600 steps at 20 per s, 3 seeds
     (figure,) = STUDY.figures(results)
     assert ("CLINC150, 20 ways, 1 shots", "prototypes + metric", 10.0, 0.93 - 0.1, 0.01) in figure.data
 

@@ -29,7 +29,7 @@ class _Set(NamedTuple):
     settings: Changes
     many: int
     blocks: Changes
-    quick: Changes = {}
+    quick: Changes = {}  # noqa: RUF012
 
 
 class _Method(NamedTuple):
@@ -38,7 +38,7 @@ class _Method(NamedTuple):
 
     label: str
     name: str
-    settings: Changes = {}
+    settings: Changes = {}  # noqa: RUF012
     part: float = 1.0
     any_ways: bool = False
     blocks: bool = False
