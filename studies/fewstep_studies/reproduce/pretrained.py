@@ -58,7 +58,7 @@ SETS = {
     ),
     "clinc150": _Set(
         "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20}, 60,
-        {"encoder_depth": 1, "encoder_tokens": 20, "per_class": 40}, {"encoder_tokens": 16},
+        {"encoder_depth": 1, "encoder_max_tokens": 20, "per_class": 40}, {"encoder_max_tokens": 16},
     ),
 }  # fmt: skip
 METHODS = {
