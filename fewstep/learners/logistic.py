@@ -115,4 +115,6 @@ def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
     wrong = weight[:, None] * (share - labels)
     right = Line(-(line.rows + wrong), -jnp.sum(wrong, axis=0))
     solved: Line = bicgstab(product, right, tol=1e-6, atol=0.0, maxiter=_ITERATIONS)[0]
-    return solved
+    # Near the solution the solver can break down, as what is left is rounding: then there is no step to take.
+    whole = jnp.isfinite(solved.bias).all() & jnp.isfinite(solved.rows).all()
+    return Line(jnp.where(whole, solved.rows, 0.0), jnp.where(whole, solved.bias, 0.0))

@@ -21,26 +21,23 @@ _QUICK: Changes = {"per_class": 12, "validation_tasks": 4, "seeds": 1}
 
 
 class _Set(NamedTuple):
-    """A data set: its title, its tasks, options of its kind; `many` are the ways that methods are trained with whose
-    weights do not depend on them, `blocks` the options where the last blocks are trained too."""
+    """A data set: its title, its tasks, options of its kind, and `blocks` where the last blocks are trained too."""
 
     title: str
     tasks: Callable[[], str]
     settings: Changes
-    many: int
     blocks: Changes
     quick: Changes = {}  # noqa: RUF012
 
 
 class _Method(NamedTuple):
-    """A method: its label, its name, its own settings, its part of the outer steps (0: it is not trained); `any_ways`:
-    its weights do not depend on the ways; with `blocks` the last blocks are meta-trained too, on one seed."""
+    """A method: its label, its name, its own settings, its part of the outer steps (0: it is not trained); with
+    `blocks` the last blocks of the encoder are meta-trained too, on one seed."""
 
     label: str
     name: str
     settings: Changes = {}  # noqa: RUF012
     part: float = 1.0
-    any_ways: bool = False
     blocks: bool = False
     inner_steps: tuple[int, ...] = (0,)
 
@@ -53,19 +50,19 @@ def _clinc() -> str:
 
 SETS = {
     "cifar-fs": _Set(
-        "CIFAR-FS", lambda: "cifar-fs", {"encoder": "efficientnet-lite0", "validation_ways": 5}, 20,
+        "CIFAR-FS", lambda: "cifar-fs", {"encoder": "efficientnet-lite0", "validation_ways": 5},
         {"encoder_depth": 2, "per_class": 60}, {"encoder_size": 32},
     ),
     "clinc150": _Set(
-        "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20}, 60,
+        "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20},
         {"encoder_depth": 1, "encoder_max_tokens": 20, "per_class": 40}, {"encoder_max_tokens": 16},
     ),
 }  # fmt: skip
 METHODS = {
     "nearest": _Method(NEAREST, "metric", {"rank": 1}, part=0),
     "logistic": _Method("logistic regression", "logistic", part=0),
-    "prototypes": _Method("prototypes", "prototypes", any_ways=True),
-    "metric": _Method("prototypes + metric", "metric", any_ways=True),
+    "prototypes": _Method("prototypes", "prototypes"),
+    "metric": _Method("prototypes + metric", "metric"),
     "ridge": _Method("ridge regression", "ridge"),
     "maml": _Method("MAML", "maml", inner_steps=(1,)),
     "mtnet": _Method("MT-net", "mtnet", inner_steps=(1,)),
@@ -88,13 +85,12 @@ def _cell(options: TrainingOptions, of: str, method: str, shots: int) -> Cell[Tr
 
 
 def _experiment(options: TrainingOptions, of: _Set, method: _Method, shots: int) -> Experiment:
-    """Trained with 20 ways, as the harder of the tests, or with more, and one task per step."""
+    """Trained with 20 ways, as the harder of the tests, and one task per step."""
     steps = round(method.part * options.steps)
     every = max(1, steps // (5 if method.blocks else 10))
-    ways = of.many if method.any_ways else TRAIN_WAYS
     sizes: Changes = {
         "seed": options.seed, "seeds": options.seeds if method.part and not method.blocks else 1, "steps": steps,
-        "shots": shots, "ways": ways, "queries": 5, "meta_batch": 1, "log_every": every, "validate_every": every,
+        "shots": shots, "ways": TRAIN_WAYS, "queries": 5, "meta_batch": 1, "log_every": every, "validate_every": every,
         "validation_tasks": 30 if method.blocks else 200,
     }  # fmt: skip
     own = {**of.settings, **(of.blocks if method.blocks else {}), **method.settings}
