@@ -73,9 +73,7 @@ def with_tables(page: str) -> str:
         home = path.parent.name
         texts = {mark.replace(result["name"], home, 1): text for mark, text in _texts(result).items()}
         for mark, text in texts.items():
-            page = _between(page, mark, text + ("
-
-" + _source(result, mark) if mark == home else ""))
+            page = _between(page, mark, text + ("\n\n" + _source(result, mark) if mark == home else ""))
         if home not in texts:  # of several tables none is the main one
             page = _between(page, f"{home} source", _source(result, home))
     return page
