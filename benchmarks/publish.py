@@ -19,7 +19,7 @@ from fewstep_studies.reproduce import STUDIES, Result, main_table, read_record, 
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[1]
-_DOCS = ("reproductions", "universality", "your-data", "speed")
+_DOCS = ("reproductions", "universality", "your-data", "speed", "images", "text", "methods/features")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _DOCS))
 
 
@@ -70,9 +70,12 @@ def with_tables(page: str) -> str:
     """The page with tables of the committed results between its marks, those that it has."""
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
-        for mark, text in _texts(result).items():
-            mark = mark.replace(result["name"], path.parent.name, 1)
-            page = _between(page, mark, text + ("\n\n" + _source(result, mark) if mark == path.parent.name else ""))
+        home = path.parent.name
+        texts = {mark.replace(result["name"], home, 1): text for mark, text in _texts(result).items()}
+        for mark, text in texts.items():
+            page = _between(page, mark, text + ("\n\n" + _source(result, mark) if mark == home else ""))
+        if home not in texts:  # of several tables none is the main one
+            page = _between(page, f"{home} source", _source(result, home))
     return page
 
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import fewstep
-from fewstep import FewstepError, data, learners, tasks
+from fewstep import Batch, FewstepError, data, learners, tasks
 from fewstep.encoders import find_encoder
 from fewstep.experiments import Experiment, build, make_problem
 from fewstep.models import auroc, best_threshold, fit_items, untrained
@@ -142,6 +142,20 @@ def test_logistic_regression_is_that_of_scikit_learn(scale):
         support = fewstep.Batch(jnp.asarray(x), jnp.asarray(y), jnp.ones(24))
         ours = learner.predict(meta, learner.adapt(meta, jax.random.key(0), support, 0), support.x)
         np.testing.assert_allclose(jax.nn.softmax(ours), theirs, atol=2e-3)
+
+
+def test_logistic_regression_of_many_tasks_is_finite():
+    """In one of some hundred tasks the linear solver breaks down near the solution."""
+    rows = np.random.default_rng(0).normal(size=(600, 5, 16)).astype(np.float32)
+    rows *= 8 / np.linalg.norm(rows, axis=2, keepdims=True)
+    learner = learners.logistic(fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 16))), 5)
+    meta, labels = learner.init(jax.random.key(0)), jnp.arange(5)
+
+    def right(x):
+        adapted = learner.adapt(meta, jax.random.key(0), Batch(x, labels, jnp.ones(5)), 0)
+        return jnp.all(learner.predict(meta, adapted, x).argmax(1) == labels)
+
+    assert bool(jax.jit(jax.vmap(right))(jnp.asarray(rows)).all())
 
 
 def test_the_derivative_of_logistic_regression_is_that_of_its_solution():

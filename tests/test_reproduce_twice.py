@@ -28,12 +28,14 @@ COMMANDS = {
     "universality": ["--quick", "--bins", "2", "--target", "ridge"],
     "neural-processes": ["--quick", "--steps", "2", "--n-tasks", "32", "--only", "np"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
+    "pretrained": [*TINY, "--only", "clinc150-metric-1shot"],
 }
 QUICK = ("layerwise",)  # the rest take long; test_reproduce has sinusoid twice
 
 
 def each():
-    marks = {"random-start": needs_omniglot, "omniglot": needs_omniglot, "cifar-fs": needs_data, "curves": needs_data}
+    marks = {"random-start": needs_omniglot, "omniglot": needs_omniglot, "cifar-fs": needs_data, "curves": needs_data,
+             "pretrained": needs_data}  # fmt: skip
     for name in COMMANDS:
         slow = [] if name in QUICK else [pytest.mark.slow]
         yield pytest.param(name, marks=[*slow, *([marks[name]] if name in marks else [])])

@@ -93,14 +93,19 @@ def _damped(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
 
 
 def _step(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
-    return jax.tree.map(jnp.add, line, _direction(line, gram, labels, weight))
+    """A whole step, or none where it leads far away: the linear solver can break down near the solution, where what is
+    left is rounding."""
+    moved = jax.tree.map(jnp.add, line, _direction(line, gram, labels, weight))
+    before, after = (jax.lax.stop_gradient(_value(at, gram, labels, weight)) for at in (line, moved))
+    return jax.tree.map(lambda old, new: jnp.where(after <= 1.1 * before, new, old), line, moved)
 
 
 def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
     """The Newton step: (S G + I) dA = -(A + wR) and what goes with it for the bias, with R = P - Y.
 
     The gradient is (G (A + wR), sum of wR). Dividing the first by G leaves a system that is well conditioned where G is
-    not, but not symmetric.
+    not, but not symmetric. Where its solver breaks down, the right side stands for the
+    step: the gradient in the same sense.
     """
     share = jax.nn.softmax(gram @ line.rows + line.bias[None], axis=1)
 
@@ -115,4 +120,5 @@ def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
     wrong = weight[:, None] * (share - labels)
     right = Line(-(line.rows + wrong), -jnp.sum(wrong, axis=0))
     solved: Line = bicgstab(product, right, tol=1e-6, atol=0.0, maxiter=_ITERATIONS)[0]
-    return solved
+    whole = jnp.isfinite(solved.bias).all() & jnp.isfinite(solved.rows).all()
+    return jax.tree.map(lambda step, gradient: jnp.where(whole, step, gradient), solved, right)

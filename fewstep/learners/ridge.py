@@ -45,6 +45,7 @@ def ridge(
 
     def keep(meta: Meta, raw: Float[Array, "rows d"], support: Batch) -> dict[str, Array]:
         start, f = meta["ridge"], extend(raw)
+        begin = start["weights"][:, :outputs]  # fewer classes than in training take the first columns
         y = 2 * jax.nn.one_hot(support.y, outputs) - 1 if classes else support.y
         # Solved in the space of the rows, which are few: (F'DF + cI)^-1 F'D = F'R (R F F' R + cI)^-1 R with R = D^1/2.
         # A row of weight 0 must not pass the root: its derivative there is infinite.
@@ -52,7 +53,7 @@ def ridge(
         root = jnp.where(there, jnp.sqrt(jnp.where(there, support.weight, 1.0)), 0.0)[:, None]
         weighted = root * f
         gram = weighted @ weighted.T + jnp.exp(start["log_penalty"]) * jnp.eye(f.shape[0])
-        return {"weights": start["weights"] + weighted.T @ solve_positive(gram, root * (y - f @ start["weights"]))}
+        return {"weights": begin + weighted.T @ solve_positive(gram, root * (y - f @ begin))}
 
     def compare(meta: Meta, memory: dict[str, Array], raw: Float[Array, "rows d"]) -> Float[Array, "rows outputs"]:
         answer = extend(raw) @ memory["weights"]

@@ -112,7 +112,7 @@ def _find(name: str, depth: int, more: tuple[tuple[str, Value], ...]) -> Encoder
 def encoded_defaults(method: str, given: Values) -> dict[str, Value]:
     """Defaults of other options: trainings on features are short."""
     usual: dict[str, Value] = {
-        "steps": 1000, "meta_batch": 4, "outer_lr": 3e-4, "schedule": "cosine", "validation_tasks": 200, "queries": 10,
+        "steps": 1000, "meta_batch": 4, "outer_lr": 1e-4, "schedule": "cosine", "validation_tasks": 200, "queries": 10,
         "validation_ways": given.get("ways", Encoded.ways), "inner_lr": 1.0, "scale": 8.0, "keep": "best",
         "map": method not in _WITHOUT_MAP,
     }  # fmt: skip

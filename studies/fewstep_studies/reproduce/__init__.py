@@ -10,6 +10,7 @@ from fewstep_studies.reproduce import (
     out_of_range,
     photographs,
     polynomial,
+    pretrained,
     random_start,
     sinusoid,
     step_size,
@@ -42,6 +43,6 @@ STUDIES: dict[str, AnyStudy] = {
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
         photographs.MINI_STUDY, more_steps.STUDY, depth.STUDY, random_start.STUDY, out_of_range.STUDY, layerwise.STUDY,
-        universality.STUDY, curves.STUDY, neural_processes.STUDY,
+        universality.STUDY, curves.STUDY, neural_processes.STUDY, pretrained.STUDY,
     )
 }  # fmt: skip

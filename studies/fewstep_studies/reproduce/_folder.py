@@ -165,7 +165,10 @@ def unfinished(study: Study[O, P, M], results: Results[O, P, M]) -> list[Unfinis
 
 def row_command(study: Study[O, P, M], options: O, name: str, steps: int, shots: int) -> str:
     """The command that trains one row: with the steps that a budget came to, so that it gives the same numbers."""
-    change: Any = partial(cast(Any, dataclasses.replace), options, only=(name,), budget=None)
+    change: Any = partial(cast(Any, dataclasses.replace), options, only=(name,))
+    if not study.by_row:
+        return command(study, change())
+    change = partial(change, budget=None)
     change = partial(change, steps=_steps(study, options, name, steps))
     usual = any(cell.name == name for cell in study.cells(change(shots=())))
     return command(study, change(shots=() if usual else (shots,)))

@@ -47,7 +47,8 @@ def evaluate_images(
         scores=scores_of(scores), elsewhere={place: scores_of(rows) for place, rows in places.items()},
         on_support=scores_of(evaluate_model(model, plan, steps=steps, norms=first, on="support"))
         if test.on_support else [],
-        episodes=example_episodes(model.problem, answering(model), ways, shots, test.steps[0]) if model.finite else [],
+        episodes=example_episodes(model.problem, answering(model), ways, shots, test.steps[0])
+        if test.episodes and model.finite else [],
     )  # fmt: skip
 
 

@@ -13,11 +13,12 @@ from fewstep_studies.reproduce._study import Cell
 
 class ImageTest(NamedTuple):
     """How a cell of images is evaluated: at the ways, shots and queries of each of `tests`, its rows after `steps`, the
-    paper's number first; `on_support`: on what it learned from as well."""
+    paper's number first; `on_support`: on what it learned from as well; `episodes`: some are drawn."""
 
     tests: tuple[tuple[int, int, int], ...]
     steps: tuple[int, ...] = (0,)
     on_support: bool = False
+    episodes: bool = True
 
 
 class Training(NamedTuple):

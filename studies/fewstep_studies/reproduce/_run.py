@@ -87,7 +87,7 @@ def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], secon
     """Writes the result and the report."""
     options = results.options
     commits = {str(measurement.commit) for _, measurement in results.pairs if hasattr(measurement, "commit")}
-    chosen_options = options if _is_by_row(study) else _folder.without_choice(study, out, options)
+    chosen_options = options if study.by_row else _folder.without_choice(study, out, options)
     result = Result(
         study.name, f"{study.texts.protocol} This run: {study.describe(options)}.".strip(), options.quick,
         dataclasses.asdict(options), _rows(study, results), _folder.command(study, chosen_options),
@@ -100,14 +100,10 @@ def _conclude(study: Study[O, P, M], out: Path, results: Results[O, P, M], secon
     return result
 
 
-def _is_by_row(study: Study[O, P, M]) -> bool:
-    return "steps" in study.free
-
-
 def _rows(study: Study[O, P, M], results: Results[O, P, M]) -> list[Row]:
     """The study's rows; only a run of the paper's size is compared with the paper."""
     rows, options = study.rows(results), results.options
-    if _is_by_row(study):
+    if study.by_row:
         shots = {cell.name: cell.plan.experiment.shots for cell, _ in results.pairs if isinstance(cell.plan, Training)}
         rows = [
             row._replace(command=_folder.row_command(study, options, row.cell, row.steps or 0, shots[row.cell]))

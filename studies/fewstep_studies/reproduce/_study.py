@@ -219,6 +219,11 @@ class Study(Generic[O, P, M]):
         """Whether its folder gathers cells that were run in several goes."""
         return "only" in self.free
 
+    @property
+    def by_row(self) -> bool:
+        """Whether each row is trained for as long as is wanted of it."""
+        return "steps" in self.free
+
     def is_full(self, options: O) -> bool:
         """Whether a run of these options is at least as large as the paper's."""
         sizes = {name: getattr(self.full, name, None) for name in _SIZES} if self.paper is None else self.paper

@@ -22,7 +22,7 @@ from fewstep.machine.layout import choose, prepare
 from fewstep.machine.meter import Meter
 from fewstep.machine.provenance import commit
 from fewstep.models import Model, evaluate_model, evaluate_places
-from fewstep.problems import Plan
+from fewstep.problems import HIDDEN, Plan
 from fewstep.runs import Progress, Run, create_run, differences, load, open_run, steps_within, train_run
 from fewstep.training import NotFinite
 from fewstep.training import Row as LogRow
@@ -60,7 +60,8 @@ def fit(cell: Cell[Training], path: Path, options: TrainingOptions, say: Callabl
 
 def _check_same(path: Path, there: Experiment, here: Experiment) -> None:
     """A row must have been trained as the study would train it now, or its command would not make it again."""
-    if differ := differences(there.settings(), here.settings()):
+    found = [field.name for group in here.groups for field in dataclasses.fields(group) if field.metadata.get(HIDDEN)]
+    if differ := differences(there.settings(), here.settings(), without=tuple(found)):
         raise FewstepError(
             f"{path} was trained otherwise than this study does: {', '.join(differ)}. Nothing was changed. Move that "
             "folder away, or choose another `out`."
