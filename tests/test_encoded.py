@@ -189,6 +189,36 @@ def test_an_untrained_metric_is_the_nearest_mean_by_cosine():
     )
 
 
+def test_the_start_of_a_metric_tells_apart_what_noise_hides():
+    """Classes that differ along six of forty axes: those of training say which, also for classes never seen."""
+    random = np.random.default_rng(0)
+
+    def draw(classes, each):
+        y = np.repeat(np.arange(classes), each)
+        means = np.pad(random.normal(size=(classes, 6)), ((0, 0), (0, 34)))
+        return means[y] + random.normal(size=(len(y), 40)) * np.r_[np.full(6, 0.5), np.full(34, 1.5)], y
+
+    start = learners.discriminant(*draw(12, 60))
+    x, y = draw(10, 20)
+
+    def right(rows):
+        """How often the nearest other row by cosine is of the same class."""
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return ((unit @ unit.T - 2 * np.eye(len(x))).argmax(1) // 20 == y).mean()
+
+    assert right(x + x @ start) > right(x) + 0.2
+
+
+def test_a_training_of_the_metric_starts_there(place):
+    options = {"encoder": f"{place}/own.py:words", "ways": 3, "shots": 2}
+    built = build(Experiment("metric", f"text:{place}/texts.csv", **options, seeds=2))
+    start = built.first().meta["metric"]["map"]
+    np.testing.assert_allclose(start[1], learners.discriminant(*built.problem.labeled()), rtol=1e-6)
+    assert np.abs(start).max() > 0.1
+    low = build(Experiment("metric", f"text:{place}/texts.csv", **options, rank=2))
+    assert not np.any(low.first().meta["metric"]["up"])
+
+
 def test_the_auroc_is_that_of_scikit_learn_and_the_threshold_divides():
     random = np.random.default_rng(0)
     known, unknown = random.normal(1, 1, 50).round(1), random.normal(0, 1, 40).round(1)

@@ -99,7 +99,7 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
             trained[name] = _sound(train(name, member))
         except NotFinite as error:
             say(f"{name} diverged and gets no weight. {error}")
-            trained[name] = TrainedMember(member.first(), 0)
+            trained[name] = TrainedMember(member.first().meta, 0)
             diverged.add(name)
     held_out = problem.held_out("validation")
     if set(held_out.names) & set(problem.held_out("train").names):  # too few tasks to choose by

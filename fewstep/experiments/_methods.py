@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import optax
+from jaxtyping import PyTree
 
 from fewstep import rules
 from fewstep._episode import Tasks
@@ -41,6 +42,7 @@ class Method(NamedTuple):
     - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
     - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
     - `steps` says that it learns a task by gradient steps;
+    - `start(built, metas)` are better first meta-parameters of each seed, made of the training data without a gradient;
     - `fit(built, train, say)` makes its meta-parameters where that is not done by outer steps; `train(name, member)`
       trains one of its members, whose options `parts(experiment)` gives by their method. `again(trained)` are the
       options by which a training is repeated on other tasks, without validating.
@@ -60,6 +62,7 @@ class Method(NamedTuple):
     loss: bool = True
     outer: str | None = None
     weak_defaults: Values = MappingProxyType({})
+    start: Callable[["Built", PyTree], PyTree] = lambda built, metas: metas
     fit: Callable[["Built", TrainMember, Say], Fitted] | None = None
     parts: Callable[["Experiment"], dict[str, dict[str, Value]]] = lambda experiment: {}
     again: Callable[[TrainedMember], Values] = lambda trained: {

@@ -87,9 +87,13 @@ class Built:
         assert self.problem.with_validation is not None
         return dataclasses.replace(self, experiment=experiment, problem=self.problem.with_validation(), like=self)
 
-    def first(self) -> PyTree:
-        """The parameters of each seed before training, with an axis of seeds in front."""
-        return first_state(self.learner, self.optimizer, self.experiment.seed_list).meta
+    def first(self) -> TrainState:
+        """The state of each seed before training."""
+        state = first_state(self.learner, self.optimizer, self.experiment.seed_list)
+        metas = self.method.start(self, state.meta)
+        if metas is state.meta:
+            return state
+        return jax.tree.map(jnp.copy, state_of(metas, self.optimizer, jnp.asarray(self.experiment.seed_list)))
 
     def kept(self, state: TrainState, keep: str | None = None) -> TrainedMember:
         """The parameters to keep of each seed: the last ones, or the best on the validation tasks if there are some."""
@@ -168,7 +172,9 @@ class Built:
             mesh=mesh, chunk=chunk, small=self.problem.held_out is not None,
         )  # fmt: skip
 
-    def train(self, *, mesh: Mesh | None = None, chunk: int | None = None, **how: Value) -> Trained:
+    def train(
+        self, *, state: TrainState | None = None, mesh: Mesh | None = None, chunk: int | None = None, **how: Value
+    ) -> Trained:  # fmt: skip
         """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. What is trained like
         another is trained on its validation tasks too, which say nothing then."""
         experiment = self.experiment
@@ -178,7 +184,8 @@ class Built:
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
             validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
-            segment=self.segment(mesh, chunk), **how,
+            segment=self.segment(mesh, chunk),
+            state=self.first() if state is None else state, **how,
         )  # fmt: skip
 
 

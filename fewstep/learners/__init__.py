@@ -15,6 +15,7 @@ from fewstep.learners.kernel_heads import spectral as spectral
 from fewstep.learners.logistic import logistic as logistic
 from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet
+from fewstep.learners.metric import discriminant as discriminant
 from fewstep.learners.metric import metric as metric
 from fewstep.learners.portfolio import Credible as Credible
 from fewstep.learners.portfolio import Member as Member

@@ -6,6 +6,8 @@ r"""A learned metric with cosine prototypes: a linear map of the features is met
 f is the network, A B a map that starts at zero, so that an untrained learner is the nearest class mean by cosine; the
 temperature s is learned. With a small rank, A and B are thin; with rank 0, A B is one full matrix.
 
+Where there are features of labeled rows before any training, `discriminant` gives a better start in closed form.
+
 Reference: Chen, Liu, Kira, Wang & Huang, A Closer Look at Few-shot Classification, ICLR 2019, for cosine and
 temperature; Lee & Choi, ICML 2018, for a metric that is meta-learned.
 """
@@ -14,7 +16,8 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
 
 from fewstep import losses
 from fewstep._episode import Batch
@@ -23,6 +26,8 @@ from fewstep._learner import Learner, Loss
 from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.learners._features import by_features, labeled, unit
+
+_SHRINKAGE = 3.0  # best on the validation classes of CIFAR-FS and CLINC150
 
 
 def metric(
@@ -61,3 +66,26 @@ def metric(
         return jnp.exp(meta["metric"]["log_sharpness"]) * directions(meta, raw) @ memory["prototypes"].T
 
     return by_features(network, loss, init, keep, compare)
+
+
+def discriminant(rows: Float[np.ndarray, "rows d"], classes: Int[np.ndarray, " rows"]) -> Float[np.ndarray, "d d"]:
+    r"""The map A B under which labeled rows of features are told apart well, in closed form.
+
+        I + A B = M (I + P),    M = ((S + c t I) / (1 + c) t)^(-1/2)
+
+    S is the covariance of the rows around their class means, t its mean variance and c a shrinkage; P projects on the
+    span of the class means, each less the mean of all, after M. It is linear discriminant analysis that keeps what the
+    classes do not span, because others may.
+
+    Reference: Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics 1936.
+    """
+    _, codes = np.unique(classes, return_inverse=True)
+    means = np.stack([rows[codes == code].mean(0) for code in range(codes.max() + 1)]).astype(float)
+    apart = rows - means[codes]
+    values, axes = np.linalg.eigh(apart.T @ apart / len(rows))
+    usual = max(float(values.mean()), 1e-12)
+    whitened = (axes * ((values.clip(0) / usual + _SHRINKAGE) / (1 + _SHRINKAGE)) ** -0.5) @ axes.T
+    _, sizes, spanned = np.linalg.svd((means - means.mean(0)) @ whitened, full_matrices=False)
+    spanned = spanned[sizes > 1e-6 * sizes.max(initial=0.0)]
+    every = np.eye(rows.shape[1])
+    return (whitened @ (every + spanned.T @ spanned) - every).astype(np.float32)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -137,10 +137,15 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
     def features() -> tuple[Network, int]:
         return feature_network(encoder, center(), None, mapped=False, scale=_PLAIN), _width(encoder)
 
+    def labeled() -> tuple[np.ndarray, np.ndarray]:
+        of, plain = load("train"), feature_network(encoder, center(), None, mapped=False, scale=1.0)
+        rows = np.concatenate([np.asarray(part) for part in _applied(plain, of.rows)])
+        return rows, np.repeat(np.arange(len(of.names)), of.counts)
+
     return Problem(
         make, fit, find_loss(network.loss, options.ways, classes=True), losses.accuracy, "accuracy",
         losses.error_rate, encoder.shape, options.ways, classes=True, ways=options.ways, splits=True,
-        rejects=True, digits=4,
+        labeled=labeled if network.network == "features" else None, rejects=True, digits=4,
         n_classes=lambda: len(load("train").names), all_classes=lambda: all_encoded(load("train")),
         details=EncodedDetails(options, encoder, items, features),
     )  # fmt: skip
@@ -181,13 +186,18 @@ def _chosen(items: Sequence[Item], most: int) -> Sequence[Item]:
 def mean_features(encoder: Encoder, of: RowSet) -> tuple[float, ...]:
     """The mean of the features, after their root where it is taken."""
     tail = encoder.tail(None)
-    params, rows = tail.init(jax.random.key(0)), of.rows
-    if jax.tree.leaves(params):
+    rows = of.rows
+    if jax.tree.leaves(jax.eval_shape(tail.init, jax.random.key(0))):
         rows = rows[:: max(1, len(rows) // _OF_CENTER)]
-    parts = np.array_split(rows, max(1, len(rows) // 100))
-    run = lambda part: tail.apply(params, (), jnp.asarray(part), jnp.ones(len(part)))[0]
-    means = [np.asarray(_rooted(encoder, run(part))).mean(0) * len(part) / len(rows) for part in parts]
-    return tuple(round(float(number), 6) for number in np.sum(means, axis=0))
+    total = sum(np.asarray(_rooted(encoder, part)).sum(0) for part in _applied(tail, rows))
+    return tuple(round(float(number), 6) for number in total / len(rows))
+
+
+def _applied(network: Network, rows: np.ndarray) -> Iterator[Array]:
+    """What a network that was not trained gives of rows, some at a time."""
+    params = network.init(jax.random.key(0))
+    for part in np.array_split(rows, max(1, len(rows) // 100)):
+        yield network.apply(params, (), jnp.asarray(part), jnp.ones(len(part)))[0]
 
 
 def pin_center(encoder: Encoder, items: Items, options: Options) -> Options:
@@ -232,7 +242,11 @@ def feature_network(
         return dense(params["last"], rows) if outputs else rows, state
 
     leaves = lambda name: (Leaf(f"{name}/kernel", (1,)), Leaf(f"{name}/bias", (0,)))
-    linear = [Layer(name, size, leaves(name), literal=True) for name, size in own.items() if name != "scale"]
+    skips = {"last": "starts at zero: a mask would silence half of the classes"}
+    linear = [
+        Layer(name, size, leaves(name), literal=True, skip=skips.get(name, ""))
+        for name, size in own.items() if name != "scale"
+    ]  # fmt: skip
     factor = Layer("scale", 1, (Leaf("scale/log", (0,)),), skip="a number, not a layer")
     return Network(init, apply, (*tail.layers, factor, *linear), (*tail.frozen, "scale/log"))
 

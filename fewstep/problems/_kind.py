@@ -41,6 +41,8 @@ class Problem(NamedTuple):
     - `base` is a prediction from each row alone that learners stand on;
     - `scale` is the unit of y, or 1 where it has several `targets`, each with its unit; `digits` after the point are
       worth showing, `samples` of a random mask answer together;
+    - `labeled()` are features of all training rows and the numbers of their classes, where these are good before any
+      training;
     - `rejects` says that a query may be of none of a task's classes;
     - `details` are the kind's own.
     """
@@ -66,6 +68,7 @@ class Problem(NamedTuple):
     targets: Mapping[str, float] = {}
     digits: int | None = None
     samples: int = 1
+    labeled: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None
     rejects: bool = False
     all_classes: Callable[[], Tasks] | None = None
     n_classes: Callable[[], int] = lambda: 0

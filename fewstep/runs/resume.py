@@ -8,7 +8,7 @@ from fewstep.machine import distributed
 from fewstep.runs.log import Line
 from fewstep.runs.run import Run, open_run
 from fewstep.runs.settings import differences
-from fewstep.training import TrainState, first_state
+from fewstep.training import TrainState
 
 Say = Callable[[str], None]
 
@@ -33,7 +33,7 @@ def begin(run: Run, built: Built, say: Say) -> tuple[TrainState, list[Line]]:
     if state is None:
         if messages:
             raise FewstepError(f"No checkpoint of {run.path} is whole. Start again with `overwrite=True`.")
-        state = first_state(built.learner, built.optimizer, run.seeds)
+        state = built.first()
     _check_steps(run, int(state.step))
     if 0 < int(state.step) < run.experiment.steps:
         say(f"Going on from step {int(state.step)} of {run.path}.")
