@@ -5,9 +5,9 @@ python benchmarks/outer_gradients.py
 On the sine network (1-40-40-1, He start, 10 points to learn from and 10 to be evaluated on) after a short training
 by the exact gradient, for each outer gradient on the same meta-batches:
 
-- `flops` and `memory_mb`: operations and temporary memory of the compiled gradient of a meta-batch, as XLA counts them
-  (XLA counts the body of a loop once, so operations are those of a program without loops where there are none);
-- `ms`: the time of one, the median of several;
+- `memory_mb`: temporary memory of the compiled gradient of a meta-batch, as XLA reports it;
+- `cpu_ms`: time of all cores for one such gradient, the median over the meta-batches; other work on the machine counts
+  little in it;
 - `cosine`: with the exact gradient of the same loss on the same meta-batch, mean and standard deviation over them.
   `implicit` is compared with `unrolled` for the same rule, whose steps are pulled to the start.
 """
@@ -55,21 +55,25 @@ class Options:
 
 
 class Row(NamedTuple):
-    """An outer gradient, a rule that it trains, its inner steps, and whether they are pulled to the start; the cosine
-    may be of some meta-parameters only."""
+    """An outer gradient, a rule that it trains, its inner steps, and how strongly they are pulled to the start;
+    the cosine may be of some meta-parameters only."""
 
     outer: fewstep.Outer
     rule: fewstep.Rule
     steps: int = 1
-    pull: bool = False
+    pull: float = 0.0
     of: tuple[str, ...] = ()
 
 
-def near_start(meta: Any, prediction: Any, batch: Any, context: Any) -> Any:
-    """The error, and half the squared distance to the start."""
-    start = fewstep.flatten(meta["weights"])
-    far = sum(jnp.sum((leaf - start[path]) ** 2) for path, leaf in context.fast.items())
-    return losses.squared_error(prediction, batch) + 0.5 * far
+def near_start(strength: float) -> Any:
+    """The error, and a pull to the start."""
+
+    def loss(meta: Any, prediction: Any, batch: Any, context: Any) -> Any:
+        start = fewstep.flatten(meta["weights"])
+        far = sum(jnp.sum((leaf - start[path]) ** 2) for path, leaf in context.fast.items())
+        return losses.squared_error(prediction, batch) + strength * far
+
+    return loss
 
 
 ROWS: dict[str, Row] = {
@@ -85,21 +89,26 @@ ROWS: dict[str, Row] = {
     "evolution of 6 rates, 8 pairs": Row(
         outers.evolution(("rates",), 8, whole=True), rules.meta_sgd(0.01), of=("rates",)
     ),
-    "unrolled, 50 steps": Row(fewstep.unrolled, rules.maml(0.01), 50, pull=True),
-    "first_order, 50 steps": Row(fewstep.first_order, rules.maml(0.01), 50, pull=True),
-    "implicit cg, 50 steps": Row(outers.implicit(50, "cg", 20), rules.maml(0.01), 50, pull=True),
-    "implicit neumann, 50 steps": Row(outers.implicit(50, "neumann", 50), rules.maml(0.01), 50, pull=True),
+    "unrolled, 50 steps, pull 0.5": Row(fewstep.unrolled, rules.maml(0.01), 50, pull=0.5),
+    "first_order, 50 steps, pull 0.5": Row(fewstep.first_order, rules.maml(0.01), 50, pull=0.5),
+    "implicit cg, 50 steps, pull 0.5": Row(outers.implicit(50, "cg", 20), rules.maml(0.01), 50, pull=0.5),
+    "implicit neumann, 50 steps, pull 0.5": Row(outers.implicit(50, "neumann", 50), rules.maml(0.01), 50, pull=0.5),
+    "unrolled, 50 steps, pull 5": Row(fewstep.unrolled, rules.maml(0.01), 50, pull=5.0),
+    "first_order, 50 steps, pull 5": Row(fewstep.first_order, rules.maml(0.01), 50, pull=5.0),
+    "implicit cg, 50 steps, pull 5": Row(outers.implicit(50, "cg", 20), rules.maml(0.01), 50, pull=5.0),
+    "implicit neumann, 50 steps, pull 5": Row(outers.implicit(50, "neumann", 50), rules.maml(0.01), 50, pull=5.0),
     "straight-through (mask)": Row(fewstep.unrolled, rules.mnet(0.01), of=("mask",)),
     "reinforce, 2 draws (mask)": Row(outers.reinforce(2), rules.mnet(0.01), of=("mask",)),
     "reinforce, 8 draws (mask)": Row(outers.reinforce(8), rules.mnet(0.01), of=("mask",)),
     "reinforce, 32 draws (mask)": Row(outers.reinforce(32), rules.mnet(0.01), of=("mask",)),
 }
+REPEATS = 5  # of each gradient that is timed
 MANY_DRAWS = 2000  # of masks, whose score function gradient stands for the exact one
 
 
 def learner_of(row: Row) -> fewstep.Learner:
     """The learner of a row."""
-    inner = near_start if row.pull else None
+    inner = near_start(row.pull) if row.pull else None
     network = networks.mlp(std=None)
     return fewstep.gradient_learner(network, row.rule, losses.squared_error, steps=row.steps, inner_loss=inner)
 
@@ -134,15 +143,15 @@ def measured(row: Row, options: Options, metas: Callable[[Row], Any]) -> dict[st
     exact = jax.jit(exact_of(row)(learner))
     seconds, cosines = [], []
     for batch in batches:
-        begin = time.perf_counter()
-        _, gradient = jax.block_until_ready(compiled(meta, *batch))
-        seconds.append(time.perf_counter() - begin)
+        begin = time.process_time()
+        for _ in range(REPEATS):
+            _, gradient = jax.block_until_ready(compiled(meta, *batch))
+        seconds.append((time.process_time() - begin) / REPEATS)
         cosines.append(cosine(gradient, exact(meta, *batch)[1], row.of))
-    analysis = compiled.cost_analysis()
+    memory = compiled.memory_analysis()
     return {
-        "flops": analysis["flops"] if analysis else None,
-        "memory_mb": round(compiled.memory_analysis().temp_size_in_bytes / 1e6, 3),
-        "ms": round(1000 * statistics.median(seconds), 3), "cosine": round(float(np.mean(cosines)), 3),
+        "memory_mb": round(memory.temp_size_in_bytes / 1e6, 3) if memory else None,
+        "cpu_ms": round(1000 * statistics.median(seconds), 3), "cosine": round(float(np.mean(cosines)), 3),
         "cosine_std": round(float(np.std(cosines)), 3),
     }  # fmt: skip
 
@@ -151,7 +160,7 @@ def main(options: Options) -> None:
     """Row after row; the result so far is written after each."""
     from fewstep_studies.reproduce import made_with
 
-    cache: dict[tuple[str, int, bool], Any] = {}
+    cache: dict[tuple[str, int, float], Any] = {}
 
     def metas(row: Row) -> Any:
         which = (row.rule.name, row.steps, row.pull)

@@ -124,7 +124,7 @@ def test_an_outer_gradient_is_the_same_in_chunks_and_on_devices(name):
         draw, mean = over_tasks(outer(each), some, 5, *places)
         return jax.jit(lambda meta, data, key: mean(meta, draw(data, key)))(meta, some.data, jax.random.key(4))
 
-    assert_close(of(), of(mesh, 2))
+    assert_close(of(), of(mesh, 2), 1e-4)  # conjugate gradients make more of rounding
 
 
 @pytest.mark.parametrize("name", ["mtnet_full", pytest.param("maml adam", marks=pytest.mark.slow)])

@@ -17,7 +17,7 @@ class Averaged(NamedTuple):
 
     inner: PyTree
     average: Meta
-    count: Int[Array, ""]
+    steps: Int[Array, ""]
 
 
 def averaging(optimizer: optax.GradientTransformation, decay: float) -> optax.GradientTransformation:
@@ -32,10 +32,10 @@ def averaging(optimizer: optax.GradientTransformation, decay: float) -> optax.Gr
 
     def update(grads: Meta, state: Averaged, meta: Meta) -> tuple[Meta, Averaged]:
         updates, inner = optimizer.update(grads, state.inner, meta)
-        share = 1 - jnp.minimum(decay, (1 + state.count) / (10 + state.count))
+        share = 1 - jnp.minimum(decay, (1 + state.steps) / (10 + state.steps))
         average = optax.incremental_update(optax.apply_updates(meta, updates), state.average, share)
         same = lambda new, old: new.astype(old.dtype)
-        return updates, Averaged(inner, jax.tree.map(same, average, state.average), state.count + 1)
+        return updates, Averaged(inner, jax.tree.map(same, average, state.average), state.steps + 1)
 
     return optax.GradientTransformation(lambda meta: Averaged(optimizer.init(meta), meta, jnp.asarray(0)), update)
 
