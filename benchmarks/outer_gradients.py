@@ -31,7 +31,7 @@ from jaxtyping import PyTree
 
 import fewstep
 from fewstep import augmentations, losses, networks, outers, rules, tasks
-from fewstep.files import write_json
+from fewstep.files import read_json, write_json
 
 OUT = Path(__file__).parent / "results" / "outer-gradients.json"
 
@@ -49,7 +49,7 @@ class Options:
     seed: int = 0
     """Seed of training and meta-batches."""
     only: tuple[str, ...] = ()
-    """Some of the rows (default: all)."""
+    """Some of the rows (default: all that the file lacks)."""
     out: Path = OUT
     """The file of the result."""
 
@@ -157,7 +157,7 @@ def measured(row: Row, options: Options, metas: Callable[[Row], Any]) -> dict[st
 
 
 def main(options: Options) -> None:
-    """Row after row; the result so far is written after each."""
+    """Row after row; the result so far is written after each, and the same command goes on with those that lack."""
     from fewstep_studies.reproduce import made_with
 
     cache: dict[tuple[str, int, float], Any] = {}
@@ -172,13 +172,15 @@ def main(options: Options) -> None:
             ).meta  # fmt: skip
         return cache[which]
 
-    rows: list[dict[str, Any]] = []
     command = shlex.join(["python", "benchmarks/outer_gradients.py", *sys.argv[1:]])
     settings = {name: getattr(options, name) for name in ("batches", "meta_batch", "steps", "seed")}
-    for name in options.only or ROWS:
-        rows.append({"outer": name, **measured(ROWS[name], options, metas)})
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-        result = {"name": "outer-gradients", "command": command, "settings": settings, "rows": rows}
+    before = read_json(options.out) or {}
+    rows = {row["outer"]: row for row in before.get("rows", ()) if before["settings"] == settings}
+    for name in options.only or [name for name in ROWS if name not in rows]:
+        rows[name] = {"outer": name, **measured(ROWS[name], options, metas)}
+        print(json.dumps(rows[name]), file=sys.stderr, flush=True)
+        ordered = [rows[name] for name in ROWS if name in rows]
+        result = {"name": "outer-gradients", "command": command, "settings": settings, "rows": ordered}
         write_json(options.out, result | made_with())
 
 
