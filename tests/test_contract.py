@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import CASES, LEARNERS, RULES, assert_close, assert_equal, shaken
+from helpers import CASES, CONTAINED, LEARNERS, RULES, assert_close, assert_equal, shaken
 
 import fewstep
 from fewstep import Batch, Episode, FewstepError, Learner, learners, rules
@@ -22,7 +22,7 @@ PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
 REPTILE = ("maml", "maml adam")  # the rest has meta-parameters that no adapted weight stands for
 
 
-VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled")
+VARIANTS = (*CONTAINED, "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank")
 
 
 def together(names: Any) -> list[Any]:

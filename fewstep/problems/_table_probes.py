@@ -66,7 +66,7 @@ def probe(answer: Answering, schema: Schema, rows: Rows, supports: list[np.ndarr
         inside = np.concatenate([task.inside for task in tasks if task.inside is not None])
     shares = {} if inside is None else {
         column.name: _shares(column, of, inside)
-        for column, of in zip(schema.features, cells, strict=True) if column.kind == "category" or column.width == 1
+        for column, of in zip(schema.features, cells, strict=True) if column.is_category or column.width == 1
     }  # fmt: skip
     return Probed(Reliance(grown, constant), shares)
 
@@ -114,7 +114,7 @@ def _error(schema: Schema, mean: np.ndarray, y: np.ndarray) -> float:
 
 def _shares(column: Column, cells: np.ndarray, inside: np.ndarray) -> list[Share]:
     """The shares at each category of a column, or in parts of its range with about as many rows each."""
-    if column.kind == "category":
+    if column.is_category:
         group, names = cells.argmax(1), column.categories
         at = np.arange(len(names), dtype=float)
     else:
@@ -122,9 +122,13 @@ def _shares(column: Column, cells: np.ndarray, inside: np.ndarray) -> list[Share
         edges = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1]))
         group = np.searchsorted(edges, values, side="right")
         at = np.asarray([values[group == n].mean() if (group == n).any() else np.nan for n in range(len(edges) + 1)])
-        names = tuple(f"{middle:.4g}" for middle in at)
+        names = tuple(_day(middle) if column.is_date else f"{middle:.4g}" for middle in at)
     found = [(n, group == n) for n in range(len(names)) if (group == n).any()]
     return [Share(names[n], float(at[n]), float(inside[here].mean()), int(here.sum())) for n, here in found]
+
+
+def _day(days: float) -> str:
+    return str(np.datetime64(0 if np.isnan(days) else round(days), "D"))
 
 
 def places(schema: Schema) -> list[slice]:

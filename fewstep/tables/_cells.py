@@ -12,6 +12,7 @@ from fewstep.tables._frame import Frame
 
 Kind = Literal["number", "date", "category"]
 _NOTHING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "nat", "<na>"})
+TRUTHS = {"false": 0, "true": 1}
 _NUMBER_LIKE = re.compile(r"[+-]?\d[\d.,'\u00a0\u202f ]*([eE][+-]?\d+)?")
 
 
@@ -22,6 +23,16 @@ class Cells(NamedTuple):
     kind: Kind
     values: np.ndarray
     date_order: DateOrder = ""
+
+    @property
+    def is_category(self) -> bool:
+        """Text rather than numbers."""
+        return self.kind == "category"
+
+    @property
+    def is_date(self) -> bool:
+        """Days since 1970."""
+        return self.kind == "date"
 
 
 def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: DateOrder = "") -> Cells:
@@ -41,6 +52,8 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: Da
     if kind is not None and not len(there):
         return Cells(kind, np.full(len(text), np.nan))
     numbers = _numbers(frame, name, text)
+    if kind == "number":  # as frames have true and false
+        numbers = np.asarray([TRUTHS.get(str(cell).lower(), n) for cell, n in zip(text, numbers, strict=True)], float)
     if kind != "date" and not np.isnan(numbers[there]).any():
         _refuse_infinite(frame, name, Cells("number", numbers))
     if kind != "date" and np.isfinite(numbers[there]).all() and len(there):
@@ -65,7 +78,7 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: Da
 
 def written(cells: Cells) -> np.ndarray:
     """Cells as a column of a table holds them: what `read_cells` reads as just these."""
-    if cells.kind != "date":
+    if not cells.is_date:
         return cells.values
     there = np.isfinite(cells.values)
     moments = np.round(np.where(there, cells.values, 0.0) * 86_400e6).astype(np.int64).astype("datetime64[us]")
