@@ -114,7 +114,8 @@ def test_an_outer_gradient_keeps_to_its_contract(name):
     assert_close(slopes, others)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "implicit" else pytest.mark.slow) for n in OUTERS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OUTERS)
 def test_an_outer_gradient_is_the_same_in_chunks_and_on_devices(name):
     outer, each = OUTERS[name].outer, OUTERS[name].make()
     meta, some = shaken(jax.jit(each.init)(jax.random.key(1)), size=0.1), tasks.sinusoid(5, 4)

@@ -34,13 +34,27 @@ def rows(seed, count=8, features=3):
     )
 
 
-@pytest.mark.parametrize("how", [{"solver": "cg", "terms": 5}, {"solver": "neumann", "terms": 200}], ids=["cg", "sum"])
-def test_implicit_is_the_closed_form_of_linear_regression(how):
+def pulled(lr):
+    """Gradient steps with a pull to the start, which the inner optimizer keeps: the pull of `near_start(0.5)`."""
+    pull = lambda gradient, start, fast: ({p: g + fast[p] - start[p] for p, g in gradient.items()}, start)
+    update = lambda layers, meta, key: optax.GradientTransformation(lambda fast: fast, pull)
+    return fewstep.chain(fewstep.link("pull", fewstep.Stage.SHAPE, update=update), rules.sgd(lr))
+
+
+@pytest.mark.parametrize(
+    ("outer", "rule", "pull"),
+    [
+        (outers.implicit(200, "cg", 5), rules.maml, 0.5),
+        (outers.implicit(200, "neumann", 200), pulled, 0.0),
+    ],
+    ids=["cg, inner loss", "neumann, link"],
+)
+def test_implicit_is_the_closed_form_of_linear_regression(outer, rule, pull):
     """The inner loss has its lowest point at `(X'X / n + I / 2)^-1 (X'y / n + start / 2)`."""
     with jax.enable_x64(True):
-        each = linear(lr=0.2)
+        each = linear(rule, 0.2, pull)
         meta, task = each.init(KEY), fewstep.Episode(rows(1), rows(2))
-        loss, gradient = one_task(outers.implicit(steps=200, **how), each, meta, task)
+        loss, gradient = one_task(outer, each, meta, task)
         (x, y, _), (qx, qy, _) = task
         inverse = jnp.linalg.inv(x.T @ x / 8 + 0.5 * jnp.eye(3))
         lowest = lambda start: inverse @ (x.T @ y / 8 + 0.5 * start)
@@ -69,13 +83,18 @@ def test_the_memory_of_implicit_does_not_grow_with_the_steps():
         given = each.init(KEY), KEY[None], jax.tree.map(lambda leaf: leaf[None], LINES), jnp.ones(1)
         return jax.jit(outer(each)).lower(*given).compile().memory_analysis().temp_size_in_bytes
 
-    assert memory(outers.implicit(500), 500) == memory(outers.implicit(5), 5)
-    assert memory(fewstep.unrolled, 500) > 10 * memory(fewstep.unrolled, 5)
+    flat = memory(outers.implicit(500), 500)
+    assert flat == memory(outers.implicit(5), 5)
+    assert memory(fewstep.unrolled, 500) > 5 * flat
 
 
 @pytest.mark.parametrize(
     ("rule", "pull", "words"),
-    [(rules.maml, 0, "1 arrays of the start"), (rules.meta_sgd, 0.5, "the rates"), (rules.mtnet, 0.5, "the mask")],
+    [
+        (rules.maml, 0, "1 arrays of the start"),
+        (rules.meta_sgd, 0.5, "the rates"),
+        pytest.param(rules.mtnet, 0.5, "the mask", marks=pytest.mark.slow),
+    ],
 )
 def test_implicit_refuses_what_has_no_part_in_the_point_of_rest(rule, pull, words):
     each = linear(rule, pull=pull)
@@ -126,7 +145,7 @@ def test_evolution_is_unbiased_for_the_smoothed_loss():
     assert_unbiased(some["level"], smooth)
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_evolution_is_unbiased_for_a_learner(whole):
     """The loss is quadratic in the start of a line, so smoothing changes no slope; `whole` is its mean."""
     each = linear(pull=None)
@@ -305,6 +324,7 @@ def test_augmented_tasks_are_changed_as_they_are_drawn():
     assert abs(first[0, 0] - second[0, 0]) > 0.01
 
 
+@pytest.mark.slow
 def test_evolution_learns_how_strong_an_augmentation_should_be():
     """Support labels are 1 too low; the augmentation adds its strength to them."""
     low = LINES._replace(support=LINES.support._replace(y=LINES.support.x[:, :1] - 1))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float, Key
 
-from fewstep._contract import AFTER_TRAINING, Learner, Step, TakeSteps, takes
+from fewstep._contract import AFTER_TRAINING, Carry, Learner, Step, TakeSteps, takes
 from fewstep._episode import Episode
 from fewstep._errors import FewstepError, unknown
 from fewstep._outer import Gradient, Outer
@@ -69,8 +69,9 @@ def implicit(
                 return learner.loss(meta, key, episode, fast=fast, outer_step=outer_step)
 
             def once_more(meta: Meta, fast: Flat) -> Flat:
-                take = step(meta, key, episode.support, outer_step=outer_step).take
-                return take(end._replace(fast=fast), steps).fast
+                begin, take = step(meta, key, episode.support, outer_step=outer_step)
+                memory = jax.tree.map(_with_slope_of, end.memory, begin.memory)
+                return take(Carry(fast, memory), steps).fast
 
             loss, (direct, slope) = jax.value_and_grad(query, (0, 1))(meta, end.fast)
             _, back = jax.vjp(once_more, meta, end.fast)
@@ -88,6 +89,13 @@ def implicit(
         return gradient
 
     return outer
+
+
+def _with_slope_of(last: Array, first: Array) -> Array:
+    """What an inner optimizer holds in the end, which depends on the meta-parameters as what it held at first: a pull
+    keeps the start there."""
+    floating = jnp.issubdtype(last.dtype, jnp.floating)
+    return jax.lax.stop_gradient(last) + first - jax.lax.stop_gradient(first) if floating else last
 
 
 def _by_cg(product: Product, slope: Flat, terms: int) -> Flat:
