@@ -20,6 +20,7 @@ from fewstep.learners.forest import Sample, Size, evaluate_forest, fit_forest, u
 from fewstep.learners.portfolio import mixed_moments
 from fewstep.models import adapt
 from fewstep.problems import Answers
+from fewstep.reports._practice import mixture
 from fewstep.runs import create_run, load, open_run
 
 RNG = np.random.default_rng(0)
@@ -274,6 +275,12 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
     assert model.calibration is not None
     assert model.calibration == whole.calibration
     assert list(model.parts) == ["ridge", "shifted"]
+    assert list(model.weights) == [1, 2, 3, 4, 5, 7, 10]
+    assert all(sum(shares.values()) == pytest.approx(1.0, abs=1e-4) for shares in model.weights.values())
+    text = "".join(map(str, mixture(model)))
+    assert "What the answer is made of" in text
+    assert all((name in text) == any(shares[name] >= 0.005 for shares in model.weights.values()) or "No part" in text
+               for name in model.parts)  # fmt: skip
     x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
     answer = adapt(model, (x[:3], x[:3] + 1)).answer(x)
     assert answer.calibrated
@@ -292,8 +299,8 @@ def test_trees_alone_are_better_than_pooled_where_tasks_differ(table, tmp_path):
         errors[method] = row["mean"]
     assert errors["trees"] < 0.7 * errors["pooled"]
     assert errors["shifted"] < 0.7 * errors["pooled"]
-    rounds = load(tmp_path / "trees").meta()["rounds"]
-    assert (np.asarray(rounds) > 0).any()
+    _, second = load(tmp_path / "trees").meta()["rounds"]
+    assert second > 0  # the first forest, of all rows, may be empty where tasks differ by more than the hour explains
 
 
 def test_what_does_not_apply_is_said(table, tmp_path, capsys):

@@ -18,9 +18,9 @@ from sklearn.metrics import roc_auc_score
 import fewstep
 from fewstep import FewstepError, data, learners, tasks
 from fewstep.encoders import find_encoder
-from fewstep.experiments import Experiment, build
+from fewstep.experiments import Experiment, build, make_problem
 from fewstep.models import auroc, best_threshold, fit_items, untrained
-from fewstep.problems import kind_of
+from fewstep.problems import Answer, Sketch, kind_of
 
 pytestmark = pytest.mark.xdist_group("encoded")  # one worker makes what they share
 ROWS = fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 6)))
@@ -298,3 +298,25 @@ def test_the_card_of_an_export_says_that_it_takes_features(place, run, capsys):
     assert "behind the encoder `own.py:words`" in card
     assert "rows of shape (16,)" in card
     assert str(place) not in card
+
+
+def test_options_of_an_encoder_with_their_defaults_are_not_listed(place):
+    own = f"{place}/own.py:colors"
+    assert Experiment("metric", "folder:", encoder=own, ways=3).differing() == {
+        "encoder": "own.py:colors",
+        "ways": 3,
+        "validation_ways": 3,
+    }
+    assert Experiment("metric", "text:", encoder_pooling="cls").differing() == {"encoder_pooling": "cls"}
+
+
+@pytest.mark.parametrize(("tasks", "encoder"), [("text:{}/texts.csv", "words"), ("folder:{}/photos", "colors")])
+def test_a_report_shows_unseen_tasks_with_answers(place, tasks, encoder):
+    """The texts or images themselves; a model that always takes the first class is right for one of each task."""
+    experiment = Experiment("metric", tasks.format(place), encoder=f"{place}/own.py:{encoder}", ways=3)
+    problem, first = make_problem(experiment), np.asarray([[0.8, 0.1, 0.1]] * 3)
+    answer = lambda support, x, steps, ways: Answer(first, first, first, first)
+    page = "".join(experiment.kind.draw(problem, [Sketch("metric", "black", answer, 1, 0)]))
+    assert "3 of 9 right" in page
+    assert page.count("80%") == 9
+    assert ("class " in page) if encoder == "words" else page.count("<img") == 18

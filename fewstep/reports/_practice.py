@@ -11,13 +11,14 @@ from fewstep.reports.evidence import POOLED, Evidence
 _SIZE = (4.4, 3.1)
 _TASKS = 25  # in one picture
 _FEW = 4  # curves whose legend fits into the picture
+_LOOKS = (("-", "o"), (":", "s"), ("-.", "^"))  # of lines that share a color
 _GRAY = "#868e96"
 
 
 def practice(model: Model, evidence: Evidence) -> list[Markup]:
     """Error by number of rows, error by task, and how sure the model may be."""
     parts = [_by_rows(model, evidence), _by_task(model, evidence), *_how_sure(model, evidence)]
-    return [beside(parts), *_mixture(model)]
+    return [beside(parts), *mixture(model)]
 
 
 def verdict_part(evidence: Evidence) -> list[Markup]:
@@ -34,8 +35,9 @@ def _by_rows(model: Model, evidence: Evidence) -> Markup:
         for number, (name, curve) in enumerate(evidence.curves.items()):
             pooled = name == POOLED
             color = _GRAY if pooled else COLORS[number % len(COLORS)]
-            look = {"linestyle": "--" if pooled else "-", "linewidth": 2.4 if number == 0 else 1.0, "color": color}
-            ax.plot(*zip(*curve, strict=True), "o", ms=3, label=name, zorder=3 if number == 0 else 2, **look)
+            line, marker = ("--", "o") if pooled else _LOOKS[number // len(COLORS) % len(_LOOKS)]
+            look = {"linestyle": line, "linewidth": 2.4 if number == 0 else 1.0, "color": color, "marker": marker}
+            ax.plot(*zip(*curve, strict=True), ms=3.5, label=name, zorder=3 if number == 0 else 2, **look)
         ticks = sorted({shots for curve in evidence.curves.values() for shots, _ in curve})
         ax.set(xscale="log", xlabel="rows learned from", ylabel=_metric(model))
         ax.set_xticks(ticks, [str(n) for n in ticks])
@@ -49,7 +51,7 @@ def _by_rows(model: Model, evidence: Evidence) -> Markup:
     return panels("error-by-rows", "How many rows does it take?", [picture], text)
 
 
-def _mixture(model: Model) -> list[Markup]:
+def mixture(model: Model) -> list[Markup]:
     """The weights of the members of a portfolio, those that have any, by the number of rows learned from."""
     if not model.weights:
         return []
