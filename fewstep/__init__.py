@@ -11,8 +11,10 @@ from fewstep.machine import interrupt as _interrupt  # noqa: F401  # first: it g
 # isort: split
 from typing import TYPE_CHECKING
 
+from fewstep import augmentations as augmentations
 from fewstep import losses as losses
 from fewstep import networks as networks
+from fewstep import outers as outers
 from fewstep import rules as rules
 from fewstep import tasks as tasks
 from fewstep._episode import Batch as Batch

@@ -75,7 +75,7 @@ class TakeSteps(Protocol):
 
     def __call__(
         self, meta: Meta, key: Key[Array, ""], support: Batch, *, first_order: bool = False,
-        minibatch: int | None = None, step_scale: float | Float[Array, ""] | None = None,
+        minibatch: int | None = None, step_scale: float | Float[Array, ""] | None = None, sharpness: float = 0.0,
         outer_step: Step = AFTER_TRAINING,
     ) -> Steps: ...  # fmt: skip
 
@@ -93,7 +93,8 @@ class Learner(_Functions):
     """Something that learns a task from its support set.
 
     - `init(key)` makes the meta-parameters;
-    - `loss(meta, key, episode, *, first_order=False, outer_step=...)` is what training minimizes;
+    - `loss(meta, key, episode, *, first_order=False, outer_step=...)` is what training minimizes. By gradients it takes
+      `fast` too, weights to use in the place of those that the inner steps lead to, and `sharpness`, as `step` does;
     - `adapt(meta, key, support, steps, *, first_order=False, minibatch=None, outer_step=...)` learns a task: for a
       number of steps an `Adapted`; for several numbers one `Adapted` with a leading axis, all from one trajectory. By
       gradients it takes `step_scale` too, which multiplies every step, and `steps` may be an array: one compiled
@@ -101,7 +102,8 @@ class Learner(_Functions):
     - `predict(meta, adapted, x, weight=None)` is the adapted network. `weight` marks padding among the rows of x, which
       a network that normalizes by them needs to know; without it every row counts;
     - `step(meta, key, support, *, ...)`, with the options of `adapt`, gives the inner steps of a task one by one, as
-      `Steps(start, take)`. It is None for a learner that takes none;
+      `Steps(start, take)`. With `sharpness` above 0 a step follows the gradient that far uphill. It is None for a
+      learner that takes none;
     - `spread(meta, adapted, x, weight=None)` is how sure the learner itself is: the standard deviation of each number
       that it predicts. It is None for a learner that does not know.
 
@@ -127,11 +129,16 @@ class Learner(_Functions):
         return cls(*iterable)
 
 
+def takes(function: Callable[..., Any], option: str) -> bool:
+    """Whether a function has a keyword of this name, or takes any."""
+    parameters = inspect.signature(function).parameters
+    return option in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
 def accepting(function: Callable[..., Result], *options: str) -> Callable[..., Result]:
     """The function as one that takes these keywords; those that its signature lacks are dropped."""
-    parameters = inspect.signature(function).parameters.values()
-    lacking = set(options) - {parameter.name for parameter in parameters}
-    if not lacking or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+    lacking = {option for option in options if not takes(function, option)}
+    if not lacking:
         return function
 
     @wraps(function)

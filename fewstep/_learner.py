@@ -16,6 +16,7 @@ from fewstep._errors import FewstepError
 from fewstep._network import Network, flatten, unflatten
 from fewstep._rule import Flat, Meta, Rule, chain, own_names
 from fewstep._streams import INNER_LOSS, MINIBATCHES
+from fewstep.compute import uphill
 
 
 class Context(NamedTuple):
@@ -102,7 +103,7 @@ def gradient_learner(
 
     def step(
         meta: Meta, key: Key[Array, ""], support: Batch, *, first_order: bool = False, minibatch: int | None = None,
-        step_scale: float | Float[Array, ""] | None = None, outer_step: Step = AFTER_TRAINING,
+        step_scale: float | Float[Array, ""] | None = None, sharpness: float = 0.0, outer_step: Step = AFTER_TRAINING,
     ) -> Steps:  # fmt: skip
         optimizer = optax.with_extra_args_support(rule.update(layers, meta, key))
         of_batches = jax.random.fold_in(key, MINIBATCHES)
@@ -114,7 +115,10 @@ def gradient_learner(
                 prediction, _ = forward(meta, fast, (), batch.x, batch.weight)
                 return support_loss(meta, prediction, batch, context=Context(outer_step, number, fast))
 
-            value, gradient = jax.value_and_grad(of_fast)(carry.fast)
+            slope = jax.value_and_grad(of_fast)
+            value, gradient = slope(carry.fast)
+            if sharpness:
+                _, gradient = slope(uphill(carry.fast, gradient, sharpness))
             value, gradient = jax.lax.stop_gradient((value, gradient)) if first_order else (value, gradient)
             updates, memory = optimizer.update(gradient, carry.memory, carry.fast, value=value)
             updates = updates if step_scale is None else jax.tree.map(lambda update: step_scale * update, updates)
@@ -123,22 +127,22 @@ def gradient_learner(
         fast = rule.start(layers, meta, _movable(network, meta["weights"]))
         return Steps(Carry(fast, optimizer.init(fast)), take)
 
+    def adapted_at(meta: Meta, fast: Flat, support: Batch) -> Adapted:
+        return Adapted(fast, forward(meta, fast, (), support.x, support.weight)[1])
+
     def adapt(
         meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...] | Int[Array, ""], **options: Any
     ) -> Adapted:
         carry, take = step(meta, key, support, **options)
-
-        def reached(carry: Carry) -> Adapted:
-            return Adapted(carry.fast, forward(meta, carry.fast, (), support.x, support.weight)[1])
-
         if isinstance(steps, jax.Array):
-            return reached(jax.lax.fori_loop(0, steps, lambda number, carry: take(carry, number), carry))
+            carry = jax.lax.fori_loop(0, steps, lambda number, carry: take(carry, number), carry)
+            return adapted_at(meta, carry.fast, support)
         body = lambda carry, number: (take(carry, number), None)
         body, taken, every = jax.checkpoint(body) if remat else body, 0, []
         for count in (steps,) if isinstance(steps, int) else steps:
             carry, _ = jax.lax.scan(body, carry, jnp.arange(taken, count), unroll=count - taken == 1)
             taken = count
-            every.append(reached(carry))
+            every.append(adapted_at(meta, carry.fast, support))
         return every[0] if isinstance(steps, int) else jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
 
     def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
@@ -147,10 +151,12 @@ def gradient_learner(
 
     def episode_loss(
         meta: Meta, key: Key[Array, ""], episode: Episode, *,
-        first_order: bool = False, outer_step: Step = AFTER_TRAINING,
+        first_order: bool = False, sharpness: float = 0.0, fast: Flat | None = None, outer_step: Step = AFTER_TRAINING,
     ) -> Float[Array, ""]:  # fmt: skip
         support, query = episode
-        adapted = adapt(meta, key, support, training_steps, first_order=first_order, outer_step=outer_step)
+        how = {"first_order": first_order, "sharpness": sharpness, "outer_step": outer_step}
+        learned = lambda: adapt(meta, key, support, training_steps, **how)
+        adapted = learned() if fast is None else adapted_at(meta, fast, support)
         context = Context(outer_step, training_steps, adapted.fast)
         return query_loss(predict(meta, adapted, query.x, query.weight), query, context=context)
 

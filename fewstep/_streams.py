@@ -10,3 +10,5 @@ TABLE = 11  # rows that a table's tasks are learned from when they are evaluated
 TEACHING = 13  # episodes that a teacher answers on
 # Of a task's key, and of a learner's first key, which a chain folds with the numbers of its links.
 MINIBATCHES, INNER_LOSS = 2**31 - 1, 2**31 - 2
+# Of a task's key, by outer gradients.
+PERTURBATIONS, DRAWS, VARIANTS = 2**31 - 5, 2**31 - 6, 2**31 - 7

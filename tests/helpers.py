@@ -18,7 +18,7 @@ import pytest
 from flax import nnx
 
 import fewstep
-from fewstep import learners, losses, networks, rules, tasks
+from fewstep import augmentations, learners, losses, networks, outers, rules, tasks
 from fewstep.cli import main
 from fewstep.experiments import Experiment, build, network_options
 from fewstep.interop import equinox as from_equinox
@@ -110,6 +110,17 @@ def learner(rule: fewstep.Rule, network: fewstep.Network | None = None, **option
     return fewstep.gradient_learner(network or tanh_mlp(), rule, losses.squared_error, **options)
 
 
+def near_start(strength: float) -> Callable[..., Any]:
+    """An inner loss that pulls the adapted weights to the start, so that inner steps come to rest near it."""
+
+    def loss(meta: Any, prediction: Any, batch: Any, context: Any) -> Any:
+        start = fewstep.flatten(meta["weights"])
+        far = sum(jnp.sum((leaf - start[path]) ** 2) for path, leaf in context.fast.items())
+        return losses.squared_error(prediction, batch) + strength * far
+
+    return loss
+
+
 def episode(seed: int = 0, shots: int = 5, queries: int = 4, of: str = "sinusoid") -> fewstep.Episode:
     made = TASKS[of](shots, queries)
     return made.sample(made.data, jax.random.key(seed))
@@ -191,6 +202,31 @@ LEARNERS: dict[str, Case] = {
 # Those, and the learner of every rule.
 CASES: dict[str, Case] = LEARNERS | {
     name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()
+}
+
+
+class OuterCase(NamedTuple):
+    """An outer gradient, and a learner that it trains."""
+
+    outer: fewstep.Outer
+    make: Callable[[], fewstep.Learner]
+
+
+def _outer(outer: fewstep.Outer, rule: str = "maml", **options: Any) -> OuterCase:
+    return OuterCase(outer, lambda: learner(RULES[rule](0.02), tanh_mlp((2,)), steps=2, **options))
+
+
+# Every outer gradient, by its name; behind a comma what is special.
+OUTERS: dict[str, OuterCase] = {
+    "unrolled": _outer(fewstep.unrolled),
+    "first_order": _outer(fewstep.first_order),
+    "reptile": _outer(fewstep.reptile(2, 3)),
+    "implicit": _outer(outers.implicit(3, terms=3), inner_loss=near_start(0.5)),
+    "evolution": _outer(outers.evolution(pairs=2)),
+    "evolution, of a score": _outer(outers.evolution(("rates",), 2, score="absolute_error"), "meta_sgd"),
+    "reinforce": _outer(outers.reinforce(2), "mnet"),
+    "sharp": _outer(outers.sharp("both", 0.05)),
+    "hardest": _outer(outers.hardest(2, augmentations.label_shift())),
 }
 
 

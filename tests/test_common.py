@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import (
     NETWORKS,
+    OUTERS,
     RULES,
     SMOOTH,
     TASKS,
@@ -93,6 +94,38 @@ def test_chunked_and_sharded_gradients_equal_the_plain_ones(name, devices, chunk
         return jax.jit(lambda meta, data, key: mean(meta, draw(data, key)))(meta, some.data, jax.random.key(4))
 
     assert_close(of(), of(mesh, chunk))
+
+
+KNOWN = ("unrolled", "first_order", "reptile")  # `test_contract` has them with every learner
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in KNOWN else ()) for n in OUTERS])
+def test_an_outer_gradient_keeps_to_its_contract(name):
+    """One program for any tasks; finite slopes of all that is learned, and none from a task of weight 0."""
+    outer, each = OUTERS[name].outer, OUTERS[name].make()
+    meta = shaken(jax.jit(each.init)(jax.random.key(1)), size=0.1)
+    run, keys = jax.jit(outer(each)), jax.random.split(jax.random.key(2), 2)
+    pair = lambda other: jax.tree.map(lambda *leaves: jnp.stack(leaves), episode(0), episode(other))
+    (losses_of, slopes), (_, others) = (run(meta, keys, pair(other), jnp.array([1.0, 0.0])) for other in (1, 2))
+    assert run._cache_size() == 1
+    assert losses_of.shape == (2,)
+    assert jax.tree.map(jnp.shape, slopes) == jax.tree.map(jnp.shape, meta)
+    assert all(jnp.isfinite(leaf).all() and jnp.abs(leaf).max() > 0 for leaf in jax.tree.leaves(slopes))
+    assert_close(slopes, others)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OUTERS)
+def test_an_outer_gradient_is_the_same_in_chunks_and_on_devices(name):
+    outer, each = OUTERS[name].outer, OUTERS[name].make()
+    meta, some = shaken(jax.jit(each.init)(jax.random.key(1)), size=0.1), tasks.sinusoid(5, 4)
+    mesh = Mesh(np.asarray(jax.devices()[:2]), ("tasks",))
+
+    def of(*places):
+        draw, mean = over_tasks(outer(each), some, 5, *places)
+        return jax.jit(lambda meta, data, key: mean(meta, draw(data, key)))(meta, some.data, jax.random.key(4))
+
+    assert_close(of(), of(mesh, 2), 1e-4)  # conjugate gradients make more of rounding
 
 
 @pytest.mark.parametrize("name", ["mtnet_full", pytest.param("maml adam", marks=pytest.mark.slow)])

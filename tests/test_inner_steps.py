@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from helpers import CASES, RULES, assert_close, assert_equal, dot, episode, learner, shaken, slope, tanh_mlp
+from helpers import CASES, OUTERS, RULES, assert_close, assert_equal, dot, episode, learner, shaken, slope, tanh_mlp
 
 import fewstep
 from fewstep import losses, networks, outers, rules, tasks
@@ -222,14 +222,11 @@ def test_units_of_a_full_mask_are_mean_probabilities():
 
 
 def test_every_outer_can_be_made_by_name():
-    assert {"unrolled", "first_order", "reptile"} == set(outers.OUTERS)
+    assert {name.partition(",")[0] for name in OUTERS} == set(outers.OUTERS)
     for name, factory in outers.OUTERS.items():
         own = factory()
-        assert getattr(fewstep, name) in (own, factory)
-        each, some = learner(rules.maml(0.1)), jax.tree.map(lambda leaf: leaf[None], episode())
-        losses_of, grads = jax.eval_shape(own(each), each.init(KEY), KEY[None], some, jnp.ones(1))
-        assert losses_of.shape == (1,)
-        assert set(grads) == {"weights"}
+        assert getattr(outers, name) in (own, factory)
+        assert isinstance(own, fewstep.Outer)
 
 
 @pytest.mark.parametrize("factory", [*rules.RULES.values(), *rules.LINKS.values(), *outers.OUTERS.values()])

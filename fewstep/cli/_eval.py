@@ -71,8 +71,9 @@ class Eval:
     of images, nearest class means of pixels and of color histograms, which need no training."""
     seed: int = 0
     """Seed of the tasks and the masks."""
-    checkpoint: Annotated[Literal["last", "best"] | None, NO_HINT] = None
-    """The last parameters, or those best on the validation tasks (default: as the run's --keep says)."""
+    checkpoint: Annotated[Literal["last", "best", "average"] | None, NO_HINT] = None
+    """The last parameters, those best on the validation tasks, or the moving average (default: as the run's --keep
+    says)."""
     draw: Annotated[Literal["sample", "expected", "threshold"] | None, NO_HINT] = None
     """How masks come from their probabilities (default: as in training)."""
     data_dir: Annotated[Path | None, NO_HINT] = None
@@ -102,7 +103,7 @@ class Eval:
             found = evaluate_held_out(model, plan, steps=steps, say=_show.say)
             rows, verdicts = found.rows, self._verdicts(model, plan, found)
         baselines = self._baselines(model, plan, changes)
-        self._show(model.experiment, rows, baselines, verdicts)
+        self._show(model.experiment, rows, self._average(model, plan, steps, changes), baselines, verdicts)
         if model.problem.held_out is None and baselines and (ahead := better_baseline(rows, baselines)):
             _show.say(ahead)
         return 0
@@ -117,6 +118,18 @@ class Eval:
             dataclasses.replace(row, auroc=found.auroc.get(row.shots)) if found and row.inner_steps in steps else row
             for row in rows
         ]
+
+    def _average(
+        self, model: Model, plan: Plan, steps: tuple[int, ...], changes: dict[str, Value]
+    ) -> dict[str, list[ScoreRow]]:
+        """The scores of the moving average, if the run keeps one beside what is evaluated."""
+        experiment = model.experiment
+        if self.checkpoint or not experiment.has("ema") or not experiment.ema or experiment.keep == "average":
+            return {}
+        average = load(self.run, which="average", draw=self.draw)
+        if average.problem.held_out is None or changes:
+            return {"moving average": evaluate_model(average, plan, steps=steps, say=_show.say, changes=changes)}
+        return {"moving average": evaluate_held_out(average, plan, steps=steps, say=_show.say).rows}
 
     def _verdicts(self, model: Model, plan: Plan, found: HeldOut) -> list[Verdict]:
         """Whether learning from so many rows pays, for each number of shots, if the kind has what to compare with."""
@@ -139,11 +152,11 @@ class Eval:
         return model.kind.baselines(problem, plan, _show.say)
 
     def _show(
-        self, experiment: Experiment, rows: list[ScoreRow], baselines: dict[str, list[ScoreRow]] | None,
-        verdicts: list[Verdict],
+        self, experiment: Experiment, rows: list[ScoreRow], average: dict[str, list[ScoreRow]],
+        baselines: dict[str, list[ScoreRow]] | None, verdicts: list[Verdict],
     ) -> None:  # fmt: skip
         if not self.json:
-            _show.scores_table({experiment.method: rows, **(baselines or {})})
+            _show.scores_table({experiment.method: rows, **average, **(baselines or {})})
             for verdict in verdicts:
                 _show.print_line(verdict.sentence)
             return
@@ -152,6 +165,8 @@ class Eval:
         others: dict[str, JSON] = (
             {} if baselines is None else {"baselines": {name: plain(some) for name, some in baselines.items()}}
         )
+        if average:
+            others["average"] = [row.to_json() for some in average.values() for row in some]
         if verdicts:  # the one on as many rows as in training, or the most; beside it all of them
             usual = [verdict for verdict in verdicts if verdict.shots == experiment.shots] or verdicts[-1:]
             others |= {"verdict": usual[0].to_json(), "verdicts": [verdict.to_json() for verdict in verdicts]}

@@ -30,8 +30,9 @@ class Inspect:
     """Folder of the run, or the name of a model that comes with the package."""
     seed: Annotated[int | None, NO_HINT] = None
     """Which of the run's seeds (default: its first)."""
-    checkpoint: Annotated[Literal["last", "best"] | None, NO_HINT] = None
-    """The last parameters, or those best on the validation tasks (default: as the run's --keep says)."""
+    checkpoint: Annotated[Literal["last", "best", "average"] | None, NO_HINT] = None
+    """The last parameters, those best on the validation tasks, or the moving average (default: as the run's --keep
+    says)."""
     json: bool = False
     """Print everything, the matrices too, as JSON on stdout."""
 

@@ -93,6 +93,7 @@ class Train:
       fewstep train prototypes folder:photos.zip --ways 5 --shots 5 --image-size 32
       fewstep train mtnet table:growth.csv --task child --x age sex --y height_cm --shots 5
       fewstep train anil table:growth.csv --task child --x age --y height_cm --network mine.py:make
+      fewstep train meta_sgd sinusoid --outer evolution --of rates --ema 0.999
       fewstep train mine.py:rule sinusoid
     """
 

@@ -8,3 +8,5 @@ from fewstep.compute._factor import solve_positive as solve_positive
 from fewstep.compute._mesh import everywhere as everywhere
 from fewstep.compute._mesh import on_mesh as on_mesh
 from fewstep.compute._random import written_out as written_out
+from fewstep.compute._tree import uphill as uphill
+from fewstep.compute._tree import weighted_sum as weighted_sum

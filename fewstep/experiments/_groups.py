@@ -23,9 +23,10 @@ class Training:
     validate_every: int = option(1000, "Steps between validations on a fixed set of tasks.", min=1)
     validation_tasks: int = option(100, "Tasks in that set.", min=2)
     patience: int = option(0, "Stop after this many validations without a better score; 0: never.", min=0)
-    keep: Literal["last", "best"] = option(
-        "last", "The parameters to use afterwards: the last ones, or the best on the validation tasks. Both are saved."
-    )
+    keep: Literal["last", "best", "average"] = option(
+        "last", "The parameters to use afterwards: the last ones, the best on the validation tasks, or the moving "
+        "average of --ema. All are saved."
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +93,10 @@ class OuterStep:
     )
     clip_value: float = option(0.0, "Clip each entry of the outer gradient to this size; 0: not at all.", min=0.0)
     clip_norm: float = option(0.0, "Clip the outer gradient to this norm; 0: not at all.", min=0.0)
+    ema: float = option(
+        0.0, "Decay of a moving average of the meta-parameters, such as 0.999, evaluated beside the last; 0: none.",
+        min=0.0,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._network import Network, flatten
-from fewstep._outer import Outer
+from fewstep._outer import Outer, over_tasks
 from fewstep._rule import Rule
 from fewstep.evaluation import Validate, make_validate
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
@@ -26,7 +26,17 @@ from fewstep.files import function_of
 from fewstep.learners import Member, residual
 from fewstep.outers import OUTERS, refuse_without_signal
 from fewstep.problems import Kind, Options, Problem, Value
-from fewstep.training import Segment, Trained, TrainState, first_state, make_segment, state_of, train
+from fewstep.training import (
+    Segment,
+    Trained,
+    TrainState,
+    average_of,
+    averaging,
+    first_state,
+    make_segment,
+    state_of,
+    train,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,10 +106,14 @@ class Built:
         return jax.tree.map(jnp.copy, state_of(metas, self.optimizer, jnp.asarray(self.experiment.seed_list)))
 
     def kept(self, state: TrainState, keep: str | None = None) -> TrainedMember:
-        """The parameters to keep of each seed: the last ones, or the best on the validation tasks if there are some."""
+        """The parameters to keep of each seed: the last ones, the best on the validation tasks if there are some, or
+        the moving average."""
         if not self.experiment.has("keep"):
             return TrainedMember(state.meta, int(state.step))
-        best = jnp.isfinite(state.best.score) & ((keep or self.experiment.keep) == "best")
+        keep = keep or self.experiment.keep
+        if keep == "average":
+            return TrainedMember(_average(state), int(state.step))
+        best = jnp.isfinite(state.best.score) & (keep == "best")
         choose = lambda new, old: jnp.where(best.reshape(-1, *[1] * (new.ndim - 1)), new, old)
         steps = np.where(best, state.best.step, state.step)
         return TrainedMember(jax.tree.map(choose, state.best.meta, state.meta), round(float(steps.mean())))
@@ -143,7 +157,9 @@ class Built:
         return self.experiment.validation_ways if self.problem.ways is not None else None
 
     def check_data(self) -> None:
-        """Reads the data of every split, so that what is wrong with them is said before a long training."""
+        """Reads the data of every split, so that what is wrong with them is said before a long training; and what an
+        outer gradient refuses."""
+        self._check_outer()
         if not self.problem.splits:
             return
         sizes = self.experiment.shots, self.experiment.queries
@@ -151,6 +167,15 @@ class Built:
             self.problem.tasks(*sizes, split, ways)
         if self.validation_ways is not None:
             self.learner_for(self.validation_ways)
+
+    def _check_outer(self) -> None:
+        """Traces an outer gradient that may refuse what it would not train."""
+        if self.outer in (OUTERS["unrolled"](), OUTERS["first_order"]()):
+            return
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        draw, gradient = over_tasks(self.outer(self.learner), self.training, 1)
+        drawn = jax.eval_shape(draw, self.training.data, key)
+        jax.eval_shape(gradient, jax.eval_shape(self.learner.init, key), drawn)
 
     def validation(self) -> tuple[Validate, PyTree]:
         """The compiled validation, and the data of its tasks: the same set for every seed that is trained."""
@@ -263,13 +288,19 @@ def _outer(experiment: Experiment, method: Method) -> Outer:
     if name not in OUTERS:
         return function_of("outer", experiment.located(name), "(learner)", dict.fromkeys(OUTERS))
     takes = inspect.signature(OUTERS[name]).parameters
-    options = {option: experiment.value(option) for option in takes if experiment.has(option)}
+    options = {option: _located(experiment, experiment.value(option)) for option in takes if experiment.has(option)}
     return OUTERS[name](**(options | ({"steps": experiment.inner_steps} if "steps" in takes else {})))
+
+
+def _located(experiment: Experiment, value: Value) -> Value:
+    return experiment.located(value) if isinstance(value, str) else value
 
 
 def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
     if not experiment.has("outer_lr"):  # nothing is trained by outer steps
         return optax.sgd(0.0)
+    if experiment.has("keep") and experiment.keep == "average" and not experiment.ema:
+        raise FewstepError("`keep` is 'average', and `ema` is 0: no moving average is kept. Give `ema=0.999` too.")
     lr, steps = experiment.outer_lr, experiment.schedule_steps or experiment.steps
     rate = {
         "constant": lambda: lr,
@@ -281,7 +312,15 @@ def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
         clip = optax.clip(experiment.clip_value)
     elif experiment.clip_norm > 0:
         clip = optax.clip_by_global_norm(experiment.clip_norm)
-    return optax.chain(clip, optax.adam(rate) if experiment.outer_optimizer == "adam" else optax.sgd(rate))
+    plain = optax.chain(clip, optax.adam(rate) if experiment.outer_optimizer == "adam" else optax.sgd(rate))
+    return averaging(plain, experiment.ema) if experiment.ema else plain
+
+
+def _average(state: TrainState) -> PyTree:
+    average = average_of(state)
+    if average is None:
+        raise FewstepError("No moving average was kept: `ema` is 0. Train with it, such as `ema=0.999`.")
+    return average
 
 
 def plans_for_its_steps(experiment: Experiment) -> bool:

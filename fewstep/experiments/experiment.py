@@ -244,11 +244,12 @@ def option_names() -> set[str]:
 def every_option() -> type:
     """One group of all options that some experiment of ours has."""
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
-             for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
+             for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS))]  # fmt: skip
     kinds = [each for kind in KINDS for each in (kind, *map(kind.behind, ENCODERS))]
     others = [group for kind in kinds for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
     own = [group for method in LEARNER_METHODS.values() for group in method["groups"]]
-    groups = [*(group for plan in plans for group in plan.groups.values()), *others, *own]
+    ways = [group for outer in OUTERS if (group := _outer_options(outer)) is not None]
+    groups = [*(group for plan in plans for group in plan.groups.values()), *others, *own, *ways]
     fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
     return dataclasses.make_dataclass("Options", [(name, field.type, field) for name, field in fields.items()])
 

@@ -15,7 +15,7 @@ _HINT = "Write it, or give another name."
 # The groups of entry points, behind `fewstep.`, that offer each kind of name.
 _GROUPS = {
     "method": ("rules", "learners"), "link": ("rules",), "tasks": ("tasks",), "network": ("networks",),
-    "loss": ("losses",), "outer": ("outers",), "encoder": ("encoders",),
+    "loss": ("losses",), "outer": ("outers",), "encoder": ("encoders",), "score": ("losses",),
 }  # fmt: skip
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

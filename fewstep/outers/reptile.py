@@ -17,6 +17,7 @@ from fewstep._errors import FewstepError
 from fewstep._network import flatten
 from fewstep._outer import Gradient, Outer
 from fewstep._rule import Meta
+from fewstep.compute import weighted_sum
 
 
 def reptile(
@@ -48,7 +49,7 @@ def reptile(
             outer_step: Step = AFTER_TRAINING,
         ) -> tuple[Array, Meta]:  # fmt: skip
             losses, each = jax.vmap(one, (None, 0, 0, None))(meta, keys, episodes, outer_step)
-            return losses, jax.tree.map(lambda g: jnp.tensordot(weights, g, 1), each)
+            return losses, weighted_sum(weights, each)
 
         return gradient
 

@@ -5,7 +5,8 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from fewstep._errors import FewstepError
 
@@ -39,6 +40,7 @@ def from_signature(
     fields = []
     for name, parameter in inspect.signature(factory).parameters.items():
         kind, *notes = get_args(hints[name]) if get_origin(hints.get(name)) is Annotated else [hints.get(name)]
+        kind = str if _is_named(kind) else kind
         text = next((note for note in notes if isinstance(note, str)), "")
         optional = parameter.default is not parameter.empty and parameter.default is not None and name not in skip
         if optional and is_simple(kind) and (text or parameter.kind is parameter.KEYWORD_ONLY):
@@ -51,6 +53,11 @@ def without(group: type, name: str) -> type:
     """The group without one of its options."""
     fields = [(field.name, field.type, field) for field in dataclasses.fields(group) if field.name != name]
     return dataclasses.make_dataclass(group.__name__, fields, frozen=True)
+
+
+def _is_named(kind: object) -> bool:
+    """Whether it is a name or the thing itself, `str | Callable`: on a command line it is a name."""
+    return get_origin(kind) in (Union, UnionType) and str in get_args(kind)
 
 
 def is_simple(kind: object) -> bool:

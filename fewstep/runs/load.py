@@ -24,13 +24,14 @@ from fewstep.problems import Say
 from fewstep.runs.log import to_numbers
 from fewstep.runs.run import CALIBRATION, Run, open_run
 
-Which = Literal["last", "best"]
+Which = Literal["last", "best", "average"]
 REJECTION = "rejection.json"
 Draw = Literal["sample", "expected", "threshold"]
 
 
 def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = None) -> Model:
-    """Loads a run with the parameters that it keeps, or with its `last` or its `best` on the validation tasks.
+    """Loads a run with the parameters that it keeps, with its `last`, its `best` on the validation tasks, or
+    its moving `average`.
 
     **Arguments:** the run's folder, or the name of a model that comes with the package; `draw` replaces the way masks
     are drawn (`sample`, `expected`, `threshold`).

@@ -5,10 +5,11 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Key
 
 from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
+from fewstep.augmentations import turned
 from fewstep.data import ImageSet
 from fewstep.tasks._classes import below, check_sizes, draw_rows, episode_of
 
@@ -37,7 +38,7 @@ def images(
         x = _to_floats(data["images"][drawn.rows], drawn.even.dtype, invert)
         if rotate != "none":
             turns = drawn.copy if rotate == "classes" else below(drawn.even, jnp.asarray(4))
-            x = jax.vmap(_turn)(x, turns)
+            x = jax.vmap(turned)(x, turns)
         return episode_of(x, shots)
 
     return Tasks(data, sample)
@@ -60,7 +61,7 @@ def all_classes(of: ImageSet, rows: int = 64, *, rotate: Rotate = "none", invert
         which = data["starts"][label] + below(even[2], data["counts"][label])
         x = _to_floats(data["images"][which], even.dtype, invert)
         if rotate != "none":
-            x = jax.vmap(_turn)(x[:, None], turns)[:, 0]
+            x = jax.vmap(turned)(x[:, None], turns)[:, 0]
         label = label + classes * turns if rotate == "classes" else label
         batch = Batch(x, label, jnp.ones(rows))
         return Episode(batch, batch)
@@ -71,11 +72,6 @@ def all_classes(of: ImageSet, rows: int = 64, *, rotate: Rotate = "none", invert
 def _to_floats(pixels: Array, kind: np.dtype, invert: bool) -> Array:
     x = pixels.astype(kind) / 255
     return 1 - x if invert else x
-
-
-def _turn(x: Float[Array, "rows high wide channels"], turns: Int[Array, ""]) -> Float[Array, "rows high wide channels"]:
-    flipped = jnp.where(turns >= 2, x[:, ::-1, ::-1], x)
-    return jnp.where(turns % 2 == 1, jnp.swapaxes(flipped, 1, 2)[:, ::-1], flipped)
 
 
 def _check(of: ImageSet, shots: int, queries: int, ways: int, rotate: str) -> None:

@@ -1,5 +1,7 @@
 """Meta-training: the outer loop, and the state that it can be resumed from."""
 
+from fewstep.training._average import average_of as average_of
+from fewstep.training._average import averaging as averaging
 from fewstep.training._finite import NotFinite as NotFinite
 from fewstep.training._segment import Best as Best
 from fewstep.training._segment import Segment as Segment

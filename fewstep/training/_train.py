@@ -17,6 +17,7 @@ from fewstep._errors import FewstepError
 from fewstep._outer import Outer, loss_gradient
 from fewstep._rule import Meta
 from fewstep.compute import everywhere
+from fewstep.training._average import average_of, averaging
 from fewstep.training._finite import NotFinite, why_not_finite
 from fewstep.training._segment import Segment, TrainState, first_state, keys_of, make_segment, one_seed, step_key
 
@@ -32,11 +33,12 @@ class Row(NamedTuple):
 
 class Trained(NamedTuple):
     """The outcome of `train`: the last meta-parameters (with an axis of seeds if several were asked for), the state to
-    go on from, and the log."""
+    go on from, the log, and the moving average of the meta-parameters, if `ema` asked for one."""
 
     meta: Meta
     state: TrainState
     log: list[Row]
+    average: Meta | None = None
 
 
 @runtime_checkable
@@ -59,6 +61,7 @@ def train(
     optimizer: optax.GradientTransformation | None = None,
     meta_batch: int = 4,
     outer: Outer = loss_gradient,
+    ema: float | None = None,
     seed: int | Sequence[int] | None = None,
     mesh: Mesh | None = None,
     chunk: int | None = None,
@@ -78,7 +81,8 @@ def train(
 
     **Arguments:** `steps` in all, counted from the start also when `state` continues an earlier training;
     `optimizer` the outer one, `optax.adam(1e-3)` by default; `meta_batch` tasks per step; `outer` how the outer
-    gradient is taken: `unrolled`, the default, `first_order` or `reptile()`; `seed` or several seeds, trained together
+    gradient is taken: `unrolled`, the default, or another of `fewstep.outers`; `ema` the decay of a moving average of
+    the meta-parameters, such as 0.999, which is kept beside the last ones; `seed` or several seeds, trained together
     (default: 0, or those of `state`); `mesh` and `chunk` spread the tasks over devices and scan them in chunks;
     `validate` from `make_validate` every `validate_every` steps, and `patience` stops after that many validations
     without a better score; `on_segment(state, new_rows)` is called after each segment of about a second, and ends
@@ -98,6 +102,7 @@ def train(
     if state is not None and seed is not None:
         _check_seeds(seed, state)
     optimizer = optax.adam(1e-3) if optimizer is None else optimizer
+    optimizer = optimizer if ema is None else averaging(optimizer, ema)
     _check(steps, meta_batch, seeds)
     segment = segment or make_segment(
         learner, tasks, optimizer, meta_batch=meta_batch, outer=outer, mesh=mesh, chunk=chunk, small=small
@@ -127,8 +132,9 @@ def train(
             break
     if run is not None:
         run.finish(state)
-    meta = one_seed(state.meta) if alone else jax.tree.map(jnp.copy, state.meta)
-    return Trained(meta, state, log)
+    plain = lambda meta: one_seed(meta) if alone else jax.tree.map(jnp.copy, meta)
+    average = average_of(state)
+    return Trained(plain(state.meta), state, log, None if average is None else plain(average))
 
 
 def _check_seeds(seed: int | Sequence[int], state: TrainState) -> None:
