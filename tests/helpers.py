@@ -193,9 +193,11 @@ LEARNERS: dict[str, Case] = {
     "pooled": _of_curves(lambda: learners.pooled(1, losses.squared_error)),
 }
 # Those, and the learner of every rule.
-CASES: dict[str, Case] = LEARNERS | {
-    name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()
-}
+CASES: dict[str, Case] = (
+    LEARNERS
+    | {name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()}
+    | {"laplace": _of_curves(lambda: learners.laplace(learner(rules.maml(0.1)), determinant=1e-3))}
+)  # around one of them
 
 
 def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:

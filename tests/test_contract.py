@@ -23,7 +23,7 @@ REPTILE = ("maml", "maml adam", "proximal")  # the rest has meta-parameters that
 
 
 # Of "all links" too: each alone is checked for its gradient, and for what it equals.
-VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", *ALONE)
+VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "laplace", *ALONE)
 AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
 
 
@@ -235,7 +235,7 @@ def test_every_rule_and_learner_can_be_named_and_is_checked_here():
     assert factories(rules, fewstep.Rule) == set(rules.RULES)
     # What the Gaussian processes are made of takes a kernel, a fixed feature has nothing to train, and the others are
     # made of learners: none is a method.
-    parts = {"conditioned", "nearest_mean", "portfolio", "residual"}
+    parts = {"conditioned", "laplace", "nearest_mean", "portfolio", "residual"}
     assert factories(learners, Learner) - parts == set(learners.LEARNERS)
     assert {name.partition(",")[0] for name in LEARNERS} == set(learners.LEARNERS)
     assert {*rules.RULES, *ALONE} <= set(CASES)

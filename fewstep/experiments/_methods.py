@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import optax
 
-from fewstep import rules
+from fewstep import learners, rules
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fewstep.experiments.build import Built
     from fewstep.experiments.experiment import Experiment
 
+Around = dict[str, Callable[..., Learner]]
+# What a chain may have around its learner: a standard deviation for numbers.
+AROUND: Around = {"laplace": learners.laplace}
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
@@ -79,14 +82,17 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     that nothing has."""
     if text in LEARNER_METHODS:
         return Method(name=text, **LEARNER_METHODS[text])
-    factories = _factories([locate(part, folder) for part in text.split("+")])
-    if len(factories) == 1 and _is_learner(factories[0][1]):
-        return _own_learner(text, factories[0][1])
-    options = [from_signature(_slug(name), factory) for name, factory in factories]
+    every = _factories([locate(part, folder) for part in text.split("+")])
+    if len(every) == 1 and _is_learner(every[0][1]):
+        return _own_learner(text, every[0][1])
+    options = [from_signature(_slug(name), factory) for name, factory in every]
     _, outer = ALIASES.get(text, (text, None))
+    factories = [pair for pair in every if pair not in AROUND.items()]
+    around = {name: factory for name, factory in every if (name, factory) in AROUND.items()}
     return Method(
-        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
-        steps=True, outer=outer, weak_defaults=_start(factories),
+        text, (_inner_steps(factories), *options), partial(_rule_learner, around), partial(_rule, factories),
+        partial(_defaults, outer), steps=True, outer=outer, weak_defaults=_start(factories),
+        check=partial(_check_around, around),
     )  # fmt: skip
 
 
@@ -111,7 +117,7 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     factories = []
     for number, written in enumerate(names):
         name = written if is_own(written) else written.replace("-", "_")
-        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
+        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else AROUND)}
         aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
         others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
         if name in LEARNER_METHODS and number == 0:
@@ -181,11 +187,23 @@ def _step(experiment: "Experiment", lr: Value) -> Rule:
 
 
 def _rule_learner(
-    experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
+    around: Around, experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
 ) -> Learner:
     """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
     network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
-    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+    learner = gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+    for factory in around.values():
+        own = {name: experiment.value(name) for name in inspect.signature(factory).parameters if experiment.has(name)}
+        learner = factory(learner, **own | {"steps": experiment.inner_steps})
+    return learner
+
+
+def _check_around(around: Around, tasks: str, problem: Problem) -> None:
+    if around and (problem.classes or problem.ways is not None):
+        raise FewstepError(
+            f"{', '.join(around)} gives intervals of numbers, and {tasks} has classes, which have probabilities. Leave "
+            "it out of the chain."
+        )
 
 
 def _is_learner(factory: object) -> bool:
