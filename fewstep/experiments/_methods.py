@@ -87,8 +87,8 @@ def method_of(text: str, folder: Path | None = None) -> Method:
         return _own_learner(text, every[0][1])
     options = [from_signature(_slug(name), factory) for name, factory in every]
     _, outer = ALIASES.get(text, (text, None))
-    factories = [pair for pair in every if pair not in AROUND.items()]
-    around = {name: factory for name, factory in every if (name, factory) in AROUND.items()}
+    factories = [(name, factory) for name, factory in every if name not in AROUND]
+    around = {name: AROUND[name] for name, _ in every if name in AROUND}
     return Method(
         text, (_inner_steps(factories), *options), partial(_rule_learner, around), partial(_rule, factories),
         partial(_defaults, outer), steps=True, outer=outer, weak_defaults=_start(factories),

@@ -69,7 +69,7 @@ def fisher_diagonal(
     """
 
     def of_row(weights: PyTree, x: PyTree, y: Array) -> Array:
-        row = Batch(*(jax.tree.map(lambda leaf: leaf[None], part) for part in (x, y)), jnp.ones(1))
+        row = Batch(jax.tree.map(lambda leaf: leaf[None], x), y[None], jnp.ones(1))
         return loss(network.apply(weights, (), row.x, row.weight)[0], row)
 
     slopes = jax.vmap(jax.grad(of_row), (None, 0, 0))(weights, batch.x, batch.y)
