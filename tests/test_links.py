@@ -102,9 +102,10 @@ def test_cavia_refuses_a_choice_of_other_arrays(links):
         learner(fewstep.chain(*links, rules.sgd(0.1))).init(KEY)
 
 
-def test_a_mask_refuses_a_context():
-    with pytest.raises(FewstepError, match="nothing to mask"):
-        learner(fewstep.chain(rules.cavia(), rules.mnet(0.1))).init(KEY)
+@pytest.mark.parametrize("link", [rules.mask, rules.full_mask, rules.curvature, rules.gap])
+def test_links_of_layers_refuse_a_context(link):
+    with pytest.raises(FewstepError, match=r"for dense_0, dense_1: it would do nothing"):
+        learner(fewstep.chain(rules.cavia(), link(), rules.sgd(0.1))).init(KEY)
 
 
 def test_covariant_without_a_and_decay_is_maml_from_d_sigmoid_b():

@@ -18,7 +18,7 @@ from jaxtyping import Array, Key
 
 from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
-from fewstep.rules._layers import eligible
+from fewstep.rules._layers import moving
 from fewstep.rules._metric import times
 from fewstep.rules._options import LayerNames
 
@@ -37,7 +37,7 @@ def curvature(layers: LayerNames = None) -> Rule:
     names = layers
 
     def leaves(layers: Layers, fast: Flat) -> list[Leaf]:
-        chosen = eligible(layers, names, "curvature")
+        chosen = moving(layers, names, fast, "curvature")
         return [leaf for layer in chosen for leaf in layer.leaves if leaf.path in fast]
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:

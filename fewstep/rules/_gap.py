@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Key
 
 from fewstep._network import Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
-from fewstep.rules._layers import eligible
+from fewstep.rules._layers import moving
 from fewstep.rules._metric import on_matrix
 from fewstep.rules._options import LayerNames
 
@@ -49,7 +49,7 @@ def gap(
     names = layers
 
     def kernels(layers: Layers, fast: Flat) -> list[Leaf]:
-        leaves = [leaf for layer in eligible(layers, names, "preconditioner") for leaf in layer.leaves]
+        leaves = [leaf for layer in moving(layers, names, fast, "preconditioner") for leaf in layer.leaves]
         return [leaf for leaf in leaves if leaf.path in fast and fast[leaf.path].ndim > len(leaf.axes)]
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:

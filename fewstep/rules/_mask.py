@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer, Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
-from fewstep.rules._layers import eligible
+from fewstep.rules._layers import moving
 from fewstep.rules._options import Draw, LayerNames, Temperature
 
 _TINY = 2.0**-24  # so that no draw is 0: half of what a draw in single precision can be apart from it
@@ -35,8 +35,8 @@ def mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw: Dra
     _check(temperature, draw)
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        moving = _moving(layers, names, fast)
-        return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in moving}}
+        chosen = moving(layers, names, fast, "mask")
+        return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in chosen}}
 
     def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
         return draw_bits(meta["mask"], key, temperature, draw)
@@ -64,7 +64,9 @@ def full_mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw
     _check(temperature, draw)
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        paths = [leaf.path for layer in _moving(layers, names, fast) for leaf in layer.leaves if leaf.path in fast]
+        paths = [
+            leaf.path for layer in moving(layers, names, fast, "mask") for leaf in layer.leaves if leaf.path in fast
+        ]
         return {"full_mask": {p: small_normal(jax.random.fold_in(key, n), fast[p]) for n, p in enumerate(paths)}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
@@ -129,18 +131,6 @@ def mean_by_unit(layers: Layers, shares: Flat) -> Flat:
                 by_unit = jnp.moveaxis(shares[leaf.path], leaf.axes, range(len(leaf.axes)))
                 rows[layer.path].append(by_unit.reshape(layer.width, -1))
     return {path: jnp.concatenate(row, axis=1).mean(1) for path, row in rows.items() if row}
-
-
-def _moving(layers: Layers, names: LayerNames, fast: Flat) -> Layers:
-    """The layers that can take a mask and of which something is adapted."""
-    chosen = eligible(layers, names, "mask")
-    moving = tuple(layer for layer in chosen if any(leaf.path in fast for leaf in layer.leaves))
-    if not moving:
-        raise FewstepError(
-            f"A task adapts {', '.join(fast)}, and the mask is for {', '.join(layer.path for layer in chosen)}: there "
-            "is nothing to mask. Leave the mask out of the chain, or let it work on layers that a task adapts."
-        )
-    return moving
 
 
 def small_normal(key: Key[Array, ""], leaf: Array) -> Array:
