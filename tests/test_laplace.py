@@ -91,6 +91,12 @@ def test_a_model_of_curves_answers_with_its_interval():
     assert list(columns) == ["x", "prediction", "low", "high"]
 
 
+@pytest.mark.parametrize("method", ["laplace", "ridge+laplace", "maml+laplace+laplace"])
+def test_it_goes_behind_a_method_of_gradient_steps(method):
+    with pytest.raises(FewstepError, match=r"goes once behind a method of gradient steps, as in maml\+laplace"):
+        Experiment(method, "sinusoid")
+
+
 def test_classes_have_no_intervals():
     with pytest.raises(FewstepError, match="laplace gives intervals of numbers, and omniglot has classes"):
         build(Experiment("maml+laplace", "omniglot"))

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from fewstep.experiments.build import Built
     from fewstep.experiments.experiment import Experiment
 
-Around = dict[str, Callable[..., Learner]]
-# What a chain may have around its learner: a standard deviation for numbers.
-AROUND: Around = {"laplace": learners.laplace}
+# What a method may have around its learner: a standard deviation for numbers.
+AROUND: dict[str, Callable[..., Learner]] = {"laplace": learners.laplace}
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
@@ -82,18 +81,40 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     that nothing has."""
     if text in LEARNER_METHODS:
         return Method(name=text, **LEARNER_METHODS[text])
-    every = _factories([locate(part, folder) for part in text.split("+")])
-    if len(every) == 1 and _is_learner(every[0][1]):
-        return _own_learner(text, every[0][1])
-    options = [from_signature(_slug(name), factory) for name, factory in every]
+    if around := [name for name in text.split("+") if name in AROUND]:
+        return _with(around, text, folder)
+    factories = _factories([locate(part, folder) for part in text.split("+")])
+    if len(factories) == 1 and _is_learner(factories[0][1]):
+        return _own_learner(text, factories[0][1])
+    options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
-    factories = [(name, factory) for name, factory in every if name not in AROUND]
-    around = {name: AROUND[name] for name, _ in every if name in AROUND}
     return Method(
-        text, (_inner_steps(factories), *options), partial(_rule_learner, around), partial(_rule, factories),
-        partial(_defaults, outer), steps=True, outer=outer, weak_defaults=_start(factories),
-        check=partial(_check_around, around),
+        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
+        steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
+
+
+def _with(around: list[str], text: str, folder: Path | None) -> Method:
+    """A method with something around its learner."""
+    rest = "+".join(name for name in text.split("+") if name not in AROUND)
+    inner = method_of(rest, folder) if rest else None
+    if inner is None or not inner.steps or len(around) > 1:
+        raise FewstepError(f"{text}: {around[0]} goes once behind a method of gradient steps, as in maml+{around[0]}.")
+    group = from_signature(around[0], AROUND[around[0]])
+
+    def learner(experiment: "Experiment", *rest: Value) -> Learner:
+        own = {field.name: experiment.value(field.name) for field in dataclasses.fields(group)}
+        return AROUND[around[0]](inner.learner(experiment, *rest), experiment.inner_steps, **own)
+
+    def check(tasks: str, problem: Problem) -> None:
+        inner.check(tasks, problem)
+        if problem.classes or problem.ways is not None:
+            raise FewstepError(
+                f"{around[0]} gives intervals of numbers, and {tasks} has classes, which have probabilities. Leave it "
+                f"out: {rest}."
+            )
+
+    return inner._replace(name=text, groups=(*inner.groups, group), learner=learner, check=check)
 
 
 def _inner_steps(factories: list[tuple[str, Callable[..., Rule]]]) -> type:
@@ -117,7 +138,7 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     factories = []
     for number, written in enumerate(names):
         name = written if is_own(written) else written.replace("-", "_")
-        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else AROUND)}
+        known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
         aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
         others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
         if name in LEARNER_METHODS and number == 0:
@@ -187,23 +208,11 @@ def _step(experiment: "Experiment", lr: Value) -> Rule:
 
 
 def _rule_learner(
-    around: Around, experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
+    experiment: "Experiment", problem: Problem, rule: Rule, ways: int | None, norm: str | None
 ) -> Learner:
     """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
     network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
-    learner = gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
-    for factory in around.values():
-        own = {name: experiment.value(name) for name in inspect.signature(factory).parameters if experiment.has(name)}
-        learner = factory(learner, **own | {"steps": experiment.inner_steps})
-    return learner
-
-
-def _check_around(around: Around, tasks: str, problem: Problem) -> None:
-    if around and (problem.classes or problem.ways is not None):
-        raise FewstepError(
-            f"{', '.join(around)} gives intervals of numbers, and {tasks} has classes, which have probabilities. Leave "
-            "it out of the chain."
-        )
+    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
 
 
 def _is_learner(factory: object) -> bool:
