@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import NETWORKS, assert_close, assert_equal, dot, episode, learner, shaken, slope
+from helpers import NETWORKS, assert_close, assert_equal, dot, episode, learner, shaken, slope, tanh_mlp
 
 import fewstep
 from fewstep import FewstepError, losses, networks, rules
@@ -152,6 +152,16 @@ def test_the_derivative_of_scaled_singular_values(shape, rank):
     np.testing.assert_allclose(
         slope(lambda at: both(at)[0], point, direction), dot(both(point)[1], direction), rtol=1e-6
     )
+
+
+def test_the_share_of_weights_that_sparse_lets_move():
+    rule, network = chained(rules.sparse()), tanh_mlp()
+    meta = learner(rule, network).init(KEY)
+    bits = {path: np.asarray(numbers) >= 0 for path, numbers in meta["sparse"].items()}
+    first = np.concatenate([bits["dense_0/kernel"], bits["dense_0/bias"][None]])
+    np.testing.assert_allclose(rule.units(network.layers, meta, KEY)["dense_0"], first.mean(0))
+    assert fewstep.inspect(network.layers, meta).layers[0].updated == first.mean()
+    assert 0 < first.mean() < 1
 
 
 def test_detached_singular_vectors_give_the_same_steps_and_another_gradient():

@@ -29,6 +29,7 @@ from fewstep.learners._process import log_likelihood
 from fewstep.losses import weighted_mean
 
 Slopes = Float[Array, "predictions weights"]
+_ROWS = 64  # whose slopes are in memory at once
 _NOISE, _WIDTH = -1.0, -2.0  # where the logarithms of noise and width begin
 
 
@@ -66,26 +67,31 @@ def laplace(
     def predict(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> PyTree:
         return learner.predict(meta, inner(adapted), x, weight)
 
-    def slopes(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None) -> Slopes:
-        """Those of each predicted number in the adapted weights; 0 in rows of weight 0."""
-        of_fast = lambda fast: learner.predict(meta, inner(adapted._replace(fast=fast)), x, weight)
+    def slopes(meta: Meta, adapted: Adapted, row: PyTree) -> Slopes:
+        """Those of each number that is predicted for a row, in the adapted weights."""
+        one = jax.tree.map(lambda leaf: leaf[None], row)
+        of_fast = lambda fast: learner.predict(meta, inner(adapted._replace(fast=fast)), one)[0]
         by_array = jax.jacrev(of_fast)(adapted.fast)
-        joined = jnp.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in by_array.values()], axis=2)
-        counts = jnp.ones(joined.shape[:1]) if weight is None else jnp.sqrt(weight)
-        return (joined * counts[:, None, None]).reshape(-1, joined.shape[2])
+        return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in by_array.values()], axis=1)
 
     def factor(meta: Meta, adapted: Adapted) -> tuple[Slopes, Float[Array, "predictions predictions"]]:
         """The slopes at the support, times width over noise, and the factor of their kernel plus 1."""
-        own = jnp.exp(meta["laplace"]["width"] - meta["laplace"]["noise"]) * slopes(meta, adapted, *adapted.state[1])
+        x, weight = adapted.state[1]
+        of_rows = jax.vmap(lambda row, weight: jnp.sqrt(weight) * slopes(meta, adapted, row))(x, weight)
+        ratio = jnp.exp(meta["laplace"]["width"] - meta["laplace"]["noise"])
+        own = ratio * of_rows.reshape(-1, of_rows.shape[2])
         return own, cholesky(own @ own.T + jnp.eye(len(own)))
 
     def spread(meta: Meta, adapted: Adapted, x: PyTree, weight: Array | None = None) -> Float[Array, "rows outputs"]:
         own, lower = factor(meta, adapted)
-        here = slopes(meta, adapted, x, None)
-        left = jnp.sum(jnp.square(here), axis=1) - jnp.sum(jnp.square(solve_lower(lower, own @ here.T)), axis=0)
         noise, width = (jnp.exp(2 * meta["laplace"][name]) for name in ("noise", "width"))
-        variance = noise + width * jnp.maximum(left, 0.0)
-        return jnp.sqrt(variance).reshape(jax.tree.leaves(x)[0].shape[0], -1)
+
+        def of_row(row: PyTree) -> Float[Array, " outputs"]:
+            here = slopes(meta, adapted, row)
+            known = jnp.sum(jnp.square(solve_lower(lower, own @ here.T)), axis=0)
+            return jnp.sqrt(noise + width * jnp.maximum(jnp.sum(jnp.square(here), axis=1) - known, 0.0))
+
+        return jax.lax.map(of_row, x, batch_size=_ROWS)
 
     def loss(meta: Meta, key: Key[Array, ""], episode: Episode, **options: Any) -> Float[Array, ""]:
         support, query = episode
