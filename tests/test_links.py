@@ -9,6 +9,7 @@ from helpers import NETWORKS, assert_close, assert_equal, dot, episode, learner,
 import fewstep
 from fewstep import FewstepError, losses, networks, rules
 from fewstep._network import flatten
+from fewstep.experiments import Experiment
 from fewstep.rules._gap import rescale
 
 KEY = jax.random.key(7)
@@ -94,6 +95,13 @@ def test_cavia_is_a_context_beside_the_input():
     assert_close(predict(each, meta), predict(beside, other), 1e-12)
     assert_close(each.adapt(meta, KEY, task.support, 3).fast["cavia/context"],
                  beside.adapt(other, KEY, task.support, 3).fast["beside/x"], 1e-12)  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["cavia", "cavia+rates"])
+def test_the_command_line_begins_a_context_where_it_learns(method):
+    experiment = Experiment(method, "sinusoid")
+    assert (experiment.inner_lr, experiment.init, experiment.contexts) == (0.1, "he", 4)
+    assert Experiment(method, "sinusoid", inner_lr=1.0).inner_lr == 1.0
 
 
 @pytest.mark.parametrize("links", [[rules.adapt_only(-1), rules.cavia()], [rules.cavia(), rules.adapt_only(-1)]])

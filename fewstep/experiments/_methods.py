@@ -32,6 +32,9 @@ _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
 }  # fmt: skip
 
+# A context takes larger steps than weights, and gets no signal through a network that begins near zero.
+_USUAL: dict[str, Values] = {"cavia": {"inner_lr": 0.1, "init": "he"}}
+
 
 class Method(NamedTuple):
     """What METHOD names.
@@ -159,12 +162,13 @@ def _defaults(outer: str | None, given: Values) -> Values:
 
 
 def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
-    """Where a rule's learned rates begin, if they do."""
-    for _, factory in factories:
-        start = inspect.signature(factory).parameters.get("start")
-        if start is not None and start.default is not start.empty:
-            return {"inner_lr": start.default}
-    return {}
+    """Where a rule's learned rates begin, if they do, and what else differs for a link."""
+    starts = [inspect.signature(factory).parameters.get("start") for _, factory in factories]
+    rates = [start.default for start in starts if start is not None and start.default is not start.empty]
+    usual: dict[str, Value] = {"inner_lr": rates[0]} if rates else {}
+    for name, _ in factories:
+        usual |= _USUAL.get(name, {})
+    return usual
 
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
