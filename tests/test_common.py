@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import (
+    ALONE,
     NETWORKS,
     RULES,
     SMOOTH,
@@ -25,7 +26,11 @@ from fewstep import losses, rules, tasks
 from fewstep._outer import over_tasks
 
 HARD = ("mask", "full_mask", "sparse")
-every_rule = pytest.mark.parametrize("name", RULES)
+# Links that "all links" holds: each alone is checked for its gradient, and for the rest among the slow tests.
+TOGETHER = tuple(name for name in ALONE if name != "cavia")
+every_rule = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in TOGETHER else ()) for name in RULES]
+)
 
 
 def made(name, lr=0.1, **options):
@@ -57,7 +62,10 @@ def test_half_precision_is_kept(name):
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [pytest.param(n, 3, marks=() if n in RULES or " " not in n else pytest.mark.slow) for n in VARIANTS]
+    [
+        pytest.param(n, 3, marks=pytest.mark.slow if n == "all links" or (" " in n and n not in RULES) else ())
+        for n in VARIANTS
+    ]
     + [("mtnet", 1)],
 )
 def test_meta_gradient_against_finite_differences(name, steps):
