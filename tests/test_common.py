@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import (
     ALONE,
+    CONTAINED,
     NETWORKS,
     RULES,
     SMOOTH,
@@ -26,10 +27,8 @@ from fewstep import losses, rules, tasks
 from fewstep._outer import over_tasks
 
 HARD = ("mask", "full_mask", "sparse")
-# Links that "all links" holds: each alone is checked for its gradient, and for the rest among the slow tests.
-TOGETHER = tuple(name for name in ALONE if name != "cavia")
 every_rule = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in TOGETHER else ()) for name in RULES]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in {*CONTAINED} & {*ALONE} else ()) for name in RULES]
 )
 
 

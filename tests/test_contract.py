@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import ALONE, CASES, LEARNERS, RULES, assert_close, assert_equal, shaken
+from helpers import ALONE, CASES, CONTAINED, LEARNERS, RULES, assert_close, assert_equal, shaken
 
 import fewstep
 from fewstep import Batch, Episode, FewstepError, Learner, learners, rules
@@ -22,8 +22,7 @@ PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
 REPTILE = ("maml", "maml adam", "proximal")  # the rest has meta-parameters that no adapted weight stands for
 
 
-# Of "all links" too: each alone is checked for its gradient, and for what it equals.
-VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "laplace", *ALONE)
+VARIANTS = (*CONTAINED, "cavia", "laplace", "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank")
 AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
 
 

@@ -12,6 +12,7 @@ from fewstep.problems._encoded import (
     Encoded,
     FeatureNetwork,
     Items,
+    describe_encoded,
     encoded_defaults,
     encoded_problem,
     encoder_of,
@@ -133,7 +134,8 @@ def _prepare(problem: Problem) -> None:
 
 
 def _describe(problem: Problem) -> Facts:
-    return {"image": [_pixels(problem.details.options), _pixels(problem.details.options), 3]}
+    size = _pixels(problem.details.options)
+    return describe_encoded(problem) | {"image": [size, size, 3]}
 
 
 ENCODED_IMAGES = Kind(

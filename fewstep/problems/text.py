@@ -15,6 +15,7 @@ from fewstep.problems._encoded import (
     FeatureNetwork,
     Items,
     behind,
+    describe_encoded,
     encoded_defaults,
     encoded_problem,
     encoder_of,
@@ -134,5 +135,5 @@ def _prepare(problem: Problem) -> None:
 TEXT: Kind = Kind(
     "text", (_PREFIX,), _problem, lambda tasks: TextOptions, lambda tasks: FeatureNetwork, _defaults, _read,
     write_classes, nothing_to_draw, pin=_pin, features=True, baselines=nearest_features, example=text_example,
-    prepare=_prepare, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
+    prepare=_prepare, describe=describe_encoded, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
 )  # fmt: skip
