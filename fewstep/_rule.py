@@ -23,8 +23,9 @@ class Stage(IntEnum):
 
     CHOOSE = 0  # which arrays are adapted
     SHAPE = 1  # how the adapted arrays become the network's
-    OPTIMIZE = 2  # how a gradient becomes a step
-    SCALE = 3  # what the step is multiplied by: after the optimizer, or Adam would undo it
+    PRECONDITION = 2  # what a gradient is multiplied by: before the optimizer and its clip, and before masks
+    OPTIMIZE = 3  # how a gradient becomes a step
+    SCALE = 4  # what the step is multiplied by: after the optimizer, or Adam would undo it
 
 
 class Rule(NamedTuple):

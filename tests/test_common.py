@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import (
+    ALONE,
+    CONTAINED,
     NETWORKS,
     OUTERS,
     RULES,
@@ -25,7 +27,10 @@ import fewstep
 from fewstep import losses, rules, tasks
 from fewstep._outer import over_tasks
 
-every_rule = pytest.mark.parametrize("name", RULES)
+HARD = ("mask", "full_mask", "sparse")
+every_rule = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in {*CONTAINED} & {*ALONE} else ()) for name in RULES]
+)
 
 
 def made(name, lr=0.1, **options):
@@ -57,7 +62,10 @@ def test_half_precision_is_kept(name):
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [pytest.param(n, 3, marks=() if n in RULES or " " not in n else pytest.mark.slow) for n in VARIANTS]
+    [
+        pytest.param(n, 3, marks=pytest.mark.slow if n == "all links" or (" " in n and n not in RULES) else ())
+        for n in VARIANTS
+    ]
     + [("mtnet", 1)],
 )
 def test_meta_gradient_against_finite_differences(name, steps):
@@ -69,7 +77,7 @@ def test_meta_gradient_against_finite_differences(name, steps):
         assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
         direction = shaken(jax.tree.map(jnp.zeros_like, meta), seed=9, size=1.0)
         if name not in SMOOTH:
-            hard = {part: jax.tree.map(jnp.zeros_like, meta[part]) for part in ("mask", "full_mask") if part in meta}
+            hard = {part: jax.tree.map(jnp.zeros_like, meta[part]) for part in HARD if part in meta}
             direction |= hard
         np.testing.assert_allclose(slope(loss, meta, direction), dot(gradient, direction), rtol=2e-6, atol=1e-8)
 

@@ -3,12 +3,19 @@
 from collections.abc import Callable
 
 from fewstep._rule import Rule
+from fewstep.rules._cavia import cavia as cavia
 from fewstep.rules._choice import adapt_all_but as adapt_all_but
 from fewstep.rules._choice import adapt_only as adapt_only
+from fewstep.rules._covariant import covariant as covariant
+from fewstep.rules._curvature import curvature as curvature
+from fewstep.rules._gap import gap as gap
 from fewstep.rules._mask import full_mask as full_mask
 from fewstep.rules._mask import mask as mask
 from fewstep.rules._metric import metric as metric
+from fewstep.rules._proximal import fisher_diagonal as fisher_diagonal
+from fewstep.rules._proximal import proximal as proximal
 from fewstep.rules._rates import rates as rates
+from fewstep.rules._sparse import sparse as sparse
 from fewstep.rules._step import optimizer as optimizer
 from fewstep.rules._step import sgd as sgd
 from fewstep.rules.anil import anil as anil
@@ -32,4 +39,15 @@ RULES: dict[str, Callable[..., Rule]] = {
     "mtnet": mtnet,
     "mtnet_full": mtnet_full,
 }
-LINKS: dict[str, Callable[..., Rule]] = {"metric": metric, "mask": mask, "full_mask": full_mask, "rates": rates}
+LINKS: dict[str, Callable[..., Rule]] = {
+    "metric": metric,
+    "mask": mask,
+    "full_mask": full_mask,
+    "rates": rates,
+    "cavia": cavia,
+    "covariant": covariant,
+    "curvature": curvature,
+    "gap": gap,
+    "proximal": proximal,
+    "sparse": sparse,
+}
