@@ -38,6 +38,7 @@ RULES: dict[str, Callable[[float], fewstep.Rule]] = {
     **{name: (lambda lr, factory=factory: factory(lr)) for name, factory in rules.RULES.items()},
     "metric+mask+rates": lambda lr: fewstep.chain(rules.metric(), rules.mask(), rules.rates(lr)),
     "maml adam": lambda lr: rules.maml(optax.adam(lr)),
+    "maml+learned_loss": lambda lr: fewstep.chain(rules.maml(lr), rules.learned_loss(2)),
 }
 # Rules that differ from these by an option: their meta-gradient is checked, not all the rest again.
 VARIANTS: dict[str, Callable[[float], fewstep.Rule]] = {

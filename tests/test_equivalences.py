@@ -73,8 +73,75 @@ def test_rates_replace_the_step_size_in_a_chain():
     assert_close(fast_after(chained), fast_after(rules.mtnet(0.1, draw="threshold")), 1e-14)
 
 
+def rates_by_array(values):
+    """A rate for each array, the same at all of so many inner steps."""
+    link_init = lambda layers, key, fast: {"of_array": {p: jnp.asarray(values[p]) for p in fast}}
+    update = lambda layers, meta, key: optax.stateless(
+        lambda steps, params: {p: s * meta["of_array"][p] for p, s in steps.items()}
+    )
+    return fewstep.chain(
+        fewstep.link("of_array", fewstep.Stage.SCALE, sets_step_size=True, init=link_init, update=update)
+    )
+
+
+def test_equal_step_rates_are_one_rate_per_array():
+    paths = fewstep.flatten(weights()).keys()
+    values = {path: 0.02 * (number + 1) for number, path in enumerate(paths)}
+    table = {path: jnp.full(3, value) for path, value in values.items()}
+    ours = fast_after(rules.mamlpp(0.1, 3), 5, step_rates=table)
+    assert_close(ours, fast_after(rates_by_array(values), 5), 1e-14)
+
+
+def test_step_rates_of_one_value_are_maml_also_after_the_last_of_them():
+    assert_close(fast_after(rules.mamlpp(0.1, 2), 5), fast_after(rules.maml(0.1), 5), 1e-14)
+
+
+def test_each_inner_step_has_its_own_rates_and_later_ones_the_last():
+    each, task = learner(rules.mamlpp(0.1, 2)), episode()
+    table = {path: jnp.array([0.1, 0.03]) for path in fewstep.flatten(weights())}
+    meta = {"weights": weights(), "step_rates": table}
+    one, two, four = (each.adapt(meta, KEY, task.support, count).fast for count in (1, 2, 4))
+    go_on = lambda fast, lr, count: (
+        learner(rules.maml(lr)).adapt({"weights": unflattened(fast)}, KEY, task.support, count).fast
+    )
+    assert_close(one, go_on(fewstep.flatten(weights()), 0.1, 1), 1e-14)
+    assert_close(two, go_on(one, 0.03, 1), 1e-14)
+    assert_close(four, go_on(one, 0.03, 3), 1e-14)
+
+
+def unflattened(fast):
+    return fewstep._network.unflatten(weights(), fast)
+
+
+def test_a_multi_step_loss_is_the_mean_at_first_and_the_last_in_the_end():
+    """The query loss after each inner step, as one by one; after the annealing, value and slopes of the last alone."""
+    each, plain = learner(rules.maml(0.1), steps=3, multi_step=8), learner(rules.maml(0.1), steps=3)
+    meta, task = {"weights": weights()}, episode()
+    of_step = lambda count: losses.squared_error(
+        each.predict(meta, each.adapt(meta, KEY, task.support, count), task.query.x), task.query
+    )
+    one, two, three = (of_step(count) for count in (1, 2, 3))
+    at = lambda step: each.loss(meta, KEY, task, outer_step=jnp.asarray(step))
+    np.testing.assert_allclose(at(0), (one + two + three) / 3, rtol=1e-13)
+    np.testing.assert_allclose(at(4), (one + two) / 6 + three * (1 / 6 + 1 / 2), rtol=1e-13)
+    np.testing.assert_allclose(at(8), three, rtol=1e-13)
+    ours, expected = jax.grad(each.loss)(meta, KEY, task), jax.grad(plain.loss)(meta, KEY, task)
+    assert_close(ours, expected, 1e-13)
+
+
+def test_annealed_gradients_are_of_first_order_and_then_exact():
+    each = learner(rules.mamlpp(0.1, 2), steps=2)
+    given = {**each.init(KEY), "weights": weights()}, KEY[None], jax.tree.map(lambda leaf: leaf[None], episode())
+    of = lambda outer, **step: outer(each)(*given, jnp.ones(1), **step)
+    annealed = lambda step: of(fewstep.outers.annealed(10), outer_step=jnp.asarray(step))
+    assert_close(annealed(9), of(fewstep.first_order), 1e-13)
+    assert_close(annealed(10), of(fewstep.unrolled), 1e-13)
+
+
 def test_links_work_in_any_order():
-    links = [rules.metric(), rules.mask(draw="expected"), rules.rates(0.1), rules.adapt_only(-1)]
+    links = [
+        rules.metric(), rules.mask(draw="expected"), rules.rates(0.1), rules.step_rates(0.3), rules.adapt_only(-1),
+    ]  # fmt: skip
     assert_equal(fast_after(fewstep.chain(*links)), fast_after(fewstep.chain(*links[::-1])))
 
 

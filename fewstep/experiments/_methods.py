@@ -85,8 +85,8 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
-        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
-        steps=True, outer=outer, weak_defaults=_start(factories),
+        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories),
+        partial(_defaults, text, outer), steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
 
 
@@ -121,9 +121,11 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     return factories
 
 
-def _defaults(outer: str | None, given: Values) -> Values:
-    """Reptile has the settings of its paper, and Adam a step size of its own, without a clip."""
+def _defaults(name: str, outer: str | None, given: Values) -> Values:
+    """Some methods have the settings of their papers, and Adam a step size of its own, without a clip."""
     usual: dict[str, Value] = {}
+    if name == "mamlpp":
+        usual |= {"multi_step": given.get("steps", 60_000) // 10, "schedule": "cosine"}
     if "reptile" in (outer, given.get("outer")):
         usual |= _REPTILE
     if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
@@ -132,12 +134,14 @@ def _defaults(outer: str | None, given: Values) -> Values:
 
 
 def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
-    """Where a rule's learned rates begin, if they do."""
-    for _, factory in factories:
-        start = inspect.signature(factory).parameters.get("start")
-        if start is not None and start.default is not start.empty:
-            return {"inner_lr": start.default}
-    return {}
+    """Where a rule's learned rates begin, if they do, and its number of inner steps, if it depends on it."""
+    own: dict[str, Value] = {}
+    for _, factory in factories[::-1]:
+        for name, option in (("start", "inner_lr"), ("inner_steps", "inner_steps")):
+            parameter = inspect.signature(factory).parameters.get(name)
+            if parameter is not None and parameter.default is not parameter.empty:
+                own[option] = parameter.default
+    return own
 
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
@@ -185,7 +189,10 @@ def _rule_learner(
 ) -> Learner:
     """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
     network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
-    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+    return gradient_learner(
+        network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat,
+        multi_step=experiment.multi_step,
+    )  # fmt: skip
 
 
 def _is_learner(factory: object) -> bool:

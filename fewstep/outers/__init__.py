@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fewstep._outer import Outer
+from fewstep.outers.annealed import annealed as annealed
 from fewstep.outers.first_order import first_order as first_order
 from fewstep.outers.reptile import refuse_without_signal as refuse_without_signal
 from fewstep.outers.reptile import reptile as reptile
@@ -13,4 +14,5 @@ OUTERS: dict[str, Callable[..., Outer]] = {
     "unrolled": lambda: unrolled,
     "first_order": lambda: first_order,
     "reptile": reptile,
+    "annealed": annealed,
 }
