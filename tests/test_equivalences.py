@@ -12,6 +12,7 @@ from helpers import assert_close, assert_equal, episode, fused, learner, shaken,
 
 import fewstep
 from fewstep import losses, networks, rules
+from fewstep.outers import annealed as annealed_outer
 
 KEY = jax.random.key(7)
 CERTAIN = 1e4
@@ -92,8 +93,38 @@ def test_equal_step_rates_are_one_rate_per_array():
     assert_close(ours, fast_after(rates_by_array(values), 5), 1e-14)
 
 
-def test_step_rates_of_one_value_are_maml_also_after_the_last_of_them():
-    assert_close(fast_after(rules.mamlpp(0.1, 2), 5), fast_after(rules.maml(0.1), 5), 1e-14)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rules.mamlpp(0.1, 2),
+        rules.alfa(0.1, 2),
+        rules.learned_optimizer(0.1),
+        fewstep.chain(rules.maml(0.1), rules.learned_loss(2)),
+        fewstep.chain(rules.meta_sgd(0.1), rules.learned_loss(2)),
+    ],
+    ids=["mamlpp", "alfa", "learned_optimizer", "maml+learned_loss", "meta_sgd+learned_loss"],
+)
+def test_what_starts_as_maml_takes_its_steps_also_after_those_in_training(rule):
+    assert_close(fast_after(rule, 4), fast_after(rules.maml(0.1), 4), 1e-11)
+
+
+def test_alfa_with_a_constant_generator_scales_rates_and_decays():
+    rule = rules.alfa(0.1, 1, decay=0.5)
+    own = learner(rule).init(KEY)["alfa"]
+    shift = jnp.repeat(jnp.array([0.5, 2.0]), len(own["rates"]))  # a of each array, then b
+    own["generator"]["shift"] = shift
+    plain, start = fast_after(rules.maml(0.15), 1), fewstep.flatten(weights())
+    expected = {path: leaf - 0.05 * 2 * start[path] for path, leaf in plain.items()}
+    assert_close(fast_after(rule, 1, alfa=own), expected, 1e-14)
+
+
+def test_a_meta_lstm_without_weights_descends_and_decays():
+    rule = rules.meta_lstm(0.1)
+    own = learner(rule).init(KEY)["meta_lstm"]
+    own |= {name: jnp.zeros_like(own[name]) for name in ("forget", "let")}
+    plain, start = fast_after(rules.maml(0.1), 1), fewstep.flatten(weights())
+    expected = {path: leaf - 0.1 * start[path] for path, leaf in plain.items()}
+    assert_close(fast_after(rule, 1, meta_lstm=own), expected, 1e-13)
 
 
 def test_each_inner_step_has_its_own_rates_and_later_ones_the_last():
@@ -117,25 +148,25 @@ def test_a_multi_step_loss_is_the_mean_at_first_and_the_last_in_the_end():
     """The query loss after each inner step, as one by one; after the annealing, value and slopes of the last alone."""
     each, plain = learner(rules.maml(0.1), steps=3, multi_step=8), learner(rules.maml(0.1), steps=3)
     meta, task = {"weights": weights()}, episode()
-    of_step = lambda count: losses.squared_error(
-        each.predict(meta, each.adapt(meta, KEY, task.support, count), task.query.x), task.query
-    )
-    one, two, three = (of_step(count) for count in (1, 2, 3))
-    at = lambda step: each.loss(meta, KEY, task, outer_step=jnp.asarray(step))
+    every = each.adapt(meta, KEY, task.support, (1, 2, 3))
+    of_step = lambda adapted: losses.squared_error(each.predict(meta, adapted, task.query.x), task.query)
+    one, two, three = jax.vmap(of_step)(every)
+    at = jax.jit(lambda step: each.loss(meta, KEY, task, outer_step=step))
     np.testing.assert_allclose(at(0), (one + two + three) / 3, rtol=1e-13)
     np.testing.assert_allclose(at(4), (one + two) / 6 + three * (1 / 6 + 1 / 2), rtol=1e-13)
     np.testing.assert_allclose(at(8), three, rtol=1e-13)
-    ours, expected = jax.grad(each.loss)(meta, KEY, task), jax.grad(plain.loss)(meta, KEY, task)
-    assert_close(ours, expected, 1e-13)
+    both = jax.jit(lambda: (jax.grad(each.loss)(meta, KEY, task), jax.grad(plain.loss)(meta, KEY, task)))
+    assert_close(*both(), 1e-13)
 
 
 def test_annealed_gradients_are_of_first_order_and_then_exact():
     each = learner(rules.mamlpp(0.1, 2), steps=2)
     given = {**each.init(KEY), "weights": weights()}, KEY[None], jax.tree.map(lambda leaf: leaf[None], episode())
     of = lambda outer, **step: outer(each)(*given, jnp.ones(1), **step)
-    annealed = lambda step: of(fewstep.outers.annealed(10), outer_step=jnp.asarray(step))
-    assert_close(annealed(9), of(fewstep.first_order), 1e-13)
-    assert_close(annealed(10), of(fewstep.unrolled), 1e-13)
+    annealed = jax.jit(lambda step: of(annealed_outer(10), outer_step=step))
+    first, exact = jax.jit(lambda: (of(fewstep.first_order), of(fewstep.unrolled)))()
+    assert_close(annealed(9), first, 1e-13)
+    assert_close(annealed(10), exact, 1e-13)
 
 
 def test_links_work_in_any_order():
