@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import DATA, bars, output
+from onnx_files import write_onnx
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -18,7 +19,7 @@ import fewstep
 from fewstep import FewstepError, data, learners, tasks
 from fewstep.encoders import find_encoder
 from fewstep.experiments import Experiment, build
-from fewstep.models import auroc, best_threshold
+from fewstep.models import auroc, best_threshold, fit_items, untrained
 from fewstep.problems import kind_of
 
 ENCODERS = '''
@@ -290,3 +291,39 @@ def test_sentences_without_a_run(tmp_path, capsys):
     )
     assert code == 0
     assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == ["money", "weather"]
+
+
+def test_an_encoder_of_rows_has_no_tasks_of_its_own(tmp_path):
+    (tmp_path / "own.py").write_text(f"{ENCODERS}\nwords.modality = 'row'\nwords.shape = (16,)\n")
+    for make in (untrained, lambda name: fit_items(name, {"a": ["x"], "b": ["y"]})):
+        with pytest.raises(FewstepError, match="takes rows of numbers, and tasks are made of images or texts"):
+            make(f"{tmp_path}/own.py:words")
+
+
+def test_the_options_of_an_encoder_are_options_of_a_run(place):
+    """By the signature of its factory, with their own defaults; a function's keyword-only parameters too."""
+    (place / "scaled.py").write_text(f"{ENCODERS}\n\ndef scaled(items, *, by: float = 2.0):\n"
+                                     "    return by * words(items)\n\nscaled.modality = 'text'\n")  # fmt: skip
+    make = lambda **options: (
+        build(
+            Experiment("metric", f"text:{place}/texts.csv", encoder=f"{place}/scaled.py:scaled", **options)
+        ).problem.details.encoder
+    )
+    assert make().encode(np.asarray(["aab"], object))[0, :3].tolist() == [4, 2, 0]
+    assert make(encoder_by=3.0).encode(np.asarray(["aab"], object))[0, :3].tolist() == [6, 3, 0]
+    names = lambda tasks, encoder: {
+        name.removeprefix("encoder_") for name in Experiment("metric", tasks, encoder=encoder).settings()
+        if name.startswith("encoder_")} - {"depth"}  # fmt: skip
+    assert names("text:", "minilm-l6") == {"max_tokens", "pooling", "unit", "tokenizer"}
+    assert names("folder:", "efficientnet-lite0") == {"size", "mean", "deviation"}
+    assert names("folder:", "onnx:any.onnx") == {"size", "mean", "deviation", "layout", "output"}
+    with pytest.raises(FewstepError, match="`encoder_pooling` does not apply"):
+        Experiment("metric", "folder:", encoder="efficientnet-lite0", encoder_pooling="cls")
+
+
+def test_images_behind_an_onnx_file_are_read_at_its_size(place):
+    """The size is the file's own, and no option has to repeat it."""
+    path = write_onnx(place / "mean.onnx", (None, 3, 20, 20))
+    problem = build(Experiment("metric", f"folder:{place}/photos", encoder=f"onnx:{path}", ways=2)).problem
+    given = kind_of("folder:", {"encoder": f"onnx:{path}"}).read(problem, place / "photos", "support")
+    assert given.x.shape == (90, 3)

@@ -142,16 +142,16 @@ def test_the_first_token_and_the_last_layers_as_by_the_original_implementation()
     rows = encode_all(encoder, script.TEXTS)
     assert rows.shape == (5, 128, 385)
     np.testing.assert_allclose(through(encoder.tail(None), rows), arrays["mean"], atol=1e-4)
-    rows = encode_all(find_encoder("minilm-l6", pooling="cls", unit=False), script.TEXTS)
+    rows = encode_all(find_encoder("minilm-l6", pooling="cls", unit="no"), script.TEXTS)
     np.testing.assert_allclose(rows, arrays["cls"], atol=1e-4)
 
 
 def test_a_tail_continues_what_the_encoder_leaves_out(small_bert):
     name, texts = f"safetensors:{small_bert}", ["a b c", "d", "e f g h " * 4]
-    whole = encode_all(find_encoder(name, unit=True), texts)
+    whole = encode_all(find_encoder(name, unit="yes"), texts)
     np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, rtol=1e-5)
     for depth in (1, 2):
-        encoder = find_encoder(name, depth=depth, unit=True)
+        encoder = find_encoder(name, depth=depth, unit="yes")
         np.testing.assert_allclose(through(encoder.tail(None), encode_all(encoder, texts)), whole, atol=1e-5)
 
 
@@ -405,5 +405,5 @@ def test_the_options_of_an_encoder_are_those_of_its_factory(tmp_path):
         p.name for p in inspect.signature(factory_of(name)).parameters.values() if p.kind is p.KEYWORD_ONLY
     ]
     assert options("efficientnet-lite0") == ["size", "mean", "deviation"]
-    assert options("minilm-l6") == ["max_tokens", "pooling", "unit"]
+    assert options("minilm-l6") == ["max_tokens", "pooling", "unit", "tokenizer"]
     assert options(own(tmp_path, LENGTHS)) == ["modality", "scale"]

@@ -78,7 +78,7 @@ def follow() -> Callable[[str, float, float, str], None]:
 
 
 def _amount(number: float) -> str:
-    return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
+    return f"{number:,.1f}" if number < 100 and number % 1 else f"{number:,.0f}"
 
 
 def print_json(result: object) -> None:

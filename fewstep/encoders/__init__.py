@@ -11,3 +11,4 @@ from fewstep.encoders._encoder import Modality as Modality
 from fewstep.encoders._find import ENCODERS as ENCODERS
 from fewstep.encoders._find import factory_of as factory_of
 from fewstep.encoders._find import find_encoder as find_encoder
+from fewstep.encoders._find import is_encoder as is_encoder

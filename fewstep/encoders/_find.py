@@ -37,6 +37,11 @@ def find_encoder(name: str, *, depth: int = 0, **options: Any) -> Encoder:
     return make(depth, **options)
 
 
+def is_encoder(name: str) -> bool:
+    """Whether a name can only be that of an encoder, and not of a folder."""
+    return name in ENCODERS or name.startswith((_ONNX, _SAFETENSORS)) or is_own(name)
+
+
 def factory_of(name: str) -> Make:
     """The function that makes an encoder from a depth; its keyword-only parameters are the encoder's options."""
     if name in ENCODERS:

@@ -21,7 +21,7 @@ from fewstep.encoders._torch_file import read_torch
 LITE0 = "efficientnet-lite0"
 _FILE = ("models", "efficientnet-lite0-57934424.pth")
 _SMALLEST = 32
-Size = Annotated[int, "Pixels of an image's height and width, to which images are resized."]
+Size = Annotated[int, "Height and width of the images that the encoder sees."]
 Mean = Annotated[float, "What is subtracted from a pixel, 0 to 255."]
 Deviation = Annotated[float, "What a pixel is divided by then."]
 

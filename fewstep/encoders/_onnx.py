@@ -18,7 +18,7 @@ _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(do
           "tensor(uint8)": np.uint8}  # fmt: skip
 _LAYOUTS = ("auto", "nchw", "nhwc")
 Layout = Annotated[Literal["auto", "nchw", "nhwc"], "Whether channels come first or last; auto goes by the shape."]
-Size = Annotated[int | None, "Pixels of an image's height and width; as the file says, or 224."]
+Size = Annotated[int, "Height and width of the images that the encoder sees; 0: as the file says, or 224."]
 Mean = Annotated[tuple[float, ...], "What is subtracted from a pixel, 0 to 255, per channel; ImageNet's by default."]
 Deviation = Annotated[tuple[float, ...], "What a pixel is divided by then, per channel; ImageNet's by default."]
 Output = Annotated[str, "The output to take, where there are several."]
@@ -40,7 +40,7 @@ def onnx_encoder(name: str, path: Path) -> Callable[..., Encoder]:
     """The function that makes the encoder of an ONNX file with one input: images, or rows of numbers."""
 
     def make(
-        depth: int = 0, *, size: Size = None, mean: Mean = (123.675, 116.28, 103.53),
+        depth: int = 0, *, size: Size = 0, mean: Mean = (123.675, 116.28, 103.53),
         deviation: Deviation = (58.395, 57.12, 57.375), layout: Layout = "auto", output: Output = "",
     ) -> Encoder:  # fmt: skip
         check_depth(name, depth, 0, "blocks that can be told apart: an ONNX file is one")
@@ -75,7 +75,7 @@ def _open(name: str, path: Path) -> Any:
         raise FewstepError(f"Cannot read {path}: {str(error).splitlines()[0][:200]}. Export the model again.") from None
 
 
-def _input(path: Path, session: Any, size: int | None, layout: str) -> _Input:
+def _input(path: Path, session: Any, size: int, layout: str) -> _Input:
     inputs = session.get_inputs()
     if len(inputs) != 1:
         names = ", ".join(each.name for each in inputs)
@@ -97,7 +97,7 @@ def _input(path: Path, session: Any, size: int | None, layout: str) -> _Input:
     return _of_images(path, only.name, _TYPES[only.type], shape, size, layout)
 
 
-def _of_images(path: Path, name: str, dtype: Any, shape: list[int | None], size: int | None, layout: str) -> _Input:
+def _of_images(path: Path, name: str, dtype: Any, shape: list[int | None], size: int, layout: str) -> _Input:
     if layout not in _LAYOUTS:
         raise unknown("layout", layout, _LAYOUTS)
     first = layout == "nchw" or (layout == "auto" and shape[1] in (1, 3))
@@ -108,7 +108,7 @@ def _of_images(path: Path, name: str, dtype: Any, shape: list[int | None], size:
     channels, high, wide = (shape[1], shape[2], shape[3]) if first else (shape[3], shape[1], shape[2])
     if channels not in (1, 3, None):
         raise FewstepError(f"{path} takes images of {channels} channels, not 1 or 3. Give another `layout`.")
-    if size is not None and {high, wide} - {None, size}:
+    if size and {high, wide} - {None, size}:
         raise FewstepError(f"`size={size}`: {path} takes images of {high} x {wide} pixels only. Leave the size out.")
     usual = size or _USUAL_SIZE
     return _Input("image", name, shape[0], dtype, (high or usual, wide or usual), channels or 3, first)

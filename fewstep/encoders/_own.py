@@ -49,15 +49,15 @@ def own_encoder(name: str) -> Callable[..., Encoder]:
             name, kind, digest_of([], settings), tuple(shape), _prepare(name, kind), encode, linear(shape[-1])
         )
 
-    make.__signature__ = _signature(make, function)  # type: ignore[attr-defined]
+    make.__signature__ = signature = _signature(make, function)  # type: ignore[attr-defined]
+    make.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     return make
 
 
 def _signature(make: Callable, function: Callable) -> inspect.Signature:
     """That of `make`, with the function's own options by name."""
-    own = [
-        p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != "modality"
-    ]
+    theirs = inspect.signature(function, eval_str=True).parameters.values()
+    own = [p for p in theirs if p.kind is p.KEYWORD_ONLY and p.name != "modality"]
     usual = inspect.signature(make)
     first = [p for p in usual.parameters.values() if p.kind is not p.VAR_KEYWORD]
     return usual.replace(parameters=[*first, *own])

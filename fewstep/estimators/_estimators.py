@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fewstep._errors import FewstepError
 from fewstep.estimators import _input, _save
 from fewstep.estimators._adapted import AdaptedClassifier, AdaptedRegressor, flat
+from fewstep.estimators._encoded import EncodedClassifier
 from fewstep.estimators._input import TableLike
 from fewstep.experiments import Experiment, plan_of
 from fewstep.models import Adaptation, adapt, fit_table
@@ -283,11 +284,19 @@ class FewShotRegressor(RegressorMixin, FewShotEstimator):
 class FewShotClassifier(ClassifierMixin, FewShotEstimator):
     """Learns how to distinguish classes from a few rows. The arguments are those of `FewShotRegressor`.
 
+    With an `encoder`, for sentences or photographs, it is an `EncodedClassifier`, whose arguments apply then.
+
     Example::
 
         model = FewShotClassifier(shots=10).fit(X, y, tasks=shop)
         model.adapt(X_new, y_new).predict_proba(X_asked)
+        FewShotClassifier(encoder="minilm-l6").fit(sentences, labels).predict(["is it sunny outside"])
     """
+
+    def __new__(cls, method: str = "auto", *, encoder: str = "", **options: Any) -> Any:
+        if not encoder:
+            return super().__new__(cls)
+        return EncodedClassifier(encoder, method="metric" if method == "auto" else method, **options)
 
     def adapt(self, X: TableLike, y: TableLike) -> AdaptedClassifier:
         """Learns a new task from its rows; an ordinary fitted estimator."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fewstep import rules
 from fewstep._errors import FewstepError
+from fewstep.encoders import ENCODERS
 from fewstep.experiments._groups import Machine, OuterStep, Training
 from fewstep.experiments._heads import LEARNER_METHODS
 from fewstep.experiments._methods import Method, locate, method_of
@@ -70,7 +71,7 @@ class Experiment:
     @property
     def kind(self) -> Kind:
         """The kind of its tasks."""
-        return kind_of(self.located(self.tasks), {"encoder": self.encoder} if self.has("encoder") else {})
+        return kind_of(self.located(self.tasks), {"encoder": self.located(self.encoder)} if self.has("encoder") else {})
 
     @property
     def kind_options(self) -> Options:
@@ -187,7 +188,8 @@ class OptionPlan:
 def plan_of(method: str, tasks: str, options: Values, folder: Path | None = None) -> OptionPlan:
     """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
     tasks = locate(tasks, folder)
-    kind, way = kind_of(tasks, options), method_of(method, folder)
+    encoder = locate(str(options.get("encoder", "")), folder)
+    kind, way = kind_of(tasks, {"encoder": encoder}), method_of(method, folder)
     usual = str(kind.network(tasks)().network)
     outer = way.outer or options.get("outer", "unrolled")
     return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
@@ -241,7 +243,7 @@ def every_option() -> type:
     """One group of all options that some experiment of ours has."""
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
              for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
-    kinds = [each for kind in KINDS for each in dict.fromkeys((kind, kind.behind("any")))]
+    kinds = [each for kind in KINDS for each in (kind, *map(kind.behind, ENCODERS))]
     others = [group for kind in kinds for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
     own = [group for method in LEARNER_METHODS.values() for group in method["groups"]]
     groups = [*(group for plan in plans for group in plan.groups.values()), *others, *own]

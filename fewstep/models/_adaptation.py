@@ -71,7 +71,7 @@ class Adaptation(NamedTuple):
         if self.model.rejection is None:
             raise FewstepError(
                 "The model has no threshold for unknown classes: it is calibrated on the validation classes of a run. "
-                "Train one, with more validation classes than a task takes."
+                "Train one, with at least three validation classes."
             )
         threshold = self.model.rejection.threshold(self.shots / max(1, self.ways or 1))
         values = fits(self.model, self.adapted, jnp.asarray(x), ways=self.ways, norm=self.norm)

@@ -79,7 +79,7 @@ def evaluate_places(
     pairs = list(itertools.product(norms or problem.norms, plan.shots))
     for turn, (norm, shots) in enumerate(pairs):
         if ways:
-            say(f"Evaluating {turn + 1} of {len(pairs)}: {ways}-way {shots}-shot, norm {norm}.")
+            say(f"Evaluating {turn + 1} of {len(pairs)}: {ways}-way {shots}-shot{f', norm {norm}' if norm else ''}.")
         tasks = {name: made.tasks(shots, queries, plan.split, plan.ways) for name, made in problems.items()}
         first = next(iter(tasks.values()))
         score_tasks = make_evaluate(

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from fewstep.data import split_classes
-from fewstep.encoders import Item, find_encoder
+from fewstep.encoders import Item
 from fewstep.experiments import Experiment, build, network_options
 from fewstep.models._fit import kept_metas
 from fewstep.models._model import Model
 from fewstep.models._reject import calibrate_rejection
-from fewstep.models._untrained import TASKS
+from fewstep.models._untrained import TASKS, taken_by
 from fewstep.problems import Items, Value, problem_of_items
 
 _VALIDATION = 0.25  # of the classes
@@ -24,7 +24,7 @@ def fit_items(
     **Arguments:** `encoder` by name, and its `options` by the experiment's names; a quarter of the classes, drawn by
     the `seed`, are for validation, to choose among the model's states and to calibrate what fits none of the classes.
     """
-    modality = find_encoder(encoder).modality
+    modality = taken_by(encoder)
     validation = max(2, round(_VALIDATION * len(classes)))
     parts = split_classes(tuple(classes), seed, (len(classes) - validation, validation))
     items = Items(lambda split: {name: classes[name] for name in parts[split]}, modality, f"{modality}s", lambda: True)

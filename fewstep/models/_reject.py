@@ -24,6 +24,7 @@ from fewstep.problems import Say
 
 NONE = "none of these"
 _TASKS, _QUERIES = 100, 5
+_MIN_CLASSES = 3  # two that are known, and one that is not
 
 
 class Rejection(NamedTuple):
@@ -63,16 +64,20 @@ def calibrate_rejection(
 ) -> Rejection | None:  # fmt: skip
     """The thresholds for some numbers of shots; `None` where the split has too few classes for unknown ones.
 
-    **Arguments:** the `split` whose classes are known and unknown in turn; `ways` that are known in each task.
+    **Arguments:** the `split` whose classes are known and unknown in turn; `ways` that are known in each task, fewer
+    where the split has no more.
     """
     ways = ways or model.problem.ways
     assert ways is not None
     counts = model.problem.tasks(1, 1, split, 2).data["counts"]
     available, smallest = len(counts), int(min(counts))
-    others = min(ways, available - ways)
-    if others < 1:
-        say(f"No threshold for unknown classes: {split} has {available} classes, and a task takes {ways} of them.")
+    if available < _MIN_CLASSES:
+        say(f"No threshold for unknown classes: {split} has {available} classes, and it takes {_MIN_CLASSES}.")
         return None
+    if available <= ways:
+        say(f"Unknown classes: {split} has {available} classes, so tasks know {available - 1} of them, not {ways}.")
+    ways = min(ways, available - 1)
+    others = min(ways, available - ways)
     thresholds, areas = {}, {}
     for number in (number for number in shots if number < smallest):
         queries = min(_QUERIES, smallest - number)

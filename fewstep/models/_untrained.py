@@ -1,5 +1,7 @@
 """An encoder as a model that needs no training: the nearest class mean, by cosine, on its features."""
 
+from typing import Literal
+
 import jax
 
 from fewstep._errors import FewstepError
@@ -20,8 +22,17 @@ def untrained(name: str, **options: Value) -> Model:
 
         adapt(untrained("minilm-l6"), support).answer(query_x).mean
     """
-    modality = find_encoder(name).modality
-    if modality not in TASKS:
-        raise FewstepError(f"The encoder {name} takes {modality}s. Without a run, name one for images or texts.")
-    built = build(Experiment("metric", TASKS[modality], encoder=name, rank=1, center=_NO_CENTER, **options))
+    tasks = TASKS[taken_by(name)]
+    built = build(Experiment("metric", tasks, encoder=name, rank=1, center=_NO_CENTER, **options))
     return Model(built, {0: built.learner.init(jax.random.key(0))}, 0)
+
+
+def taken_by(name: str) -> Literal["image", "text"]:
+    """What an encoder takes. Raises `FewstepError` for one of rows of numbers, which has no tasks of its own."""
+    modality = find_encoder(name).modality
+    if modality == "row":
+        raise FewstepError(
+            f"The encoder {name} takes rows of numbers, and tasks are made of images or texts. Name an encoder of "
+            "these, such as efficientnet-lite0 or minilm-l6."
+        )
+    return modality

@@ -18,15 +18,16 @@ from fewstep._network import Layer, Leaf, Network
 from fewstep.data import RowSet
 from fewstep.encoders import Encoder, Item, encode_all, factory_of, find_encoder
 from fewstep.networks.mlp import dense
-from fewstep.problems._kind import Problem
-from fewstep.problems._options import Options, Value, Values, option
+from fewstep.problems._kind import Kind, Problem
+from fewstep.problems._options import Options, Value, Values, from_signature, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import all_encoded, encoded
 
 ENCODER_HELP = (
     "Pretrained encoder whose features are learned from: efficientnet-lite0 (images), minilm-l6 (text), "
-    "onnx:FILE.onnx, or FILE.py:FUNCTION of yours."
+    "safetensors:FILE, onnx:FILE, or FILE.py:FUNCTION of yours. Its own options are listed with it."
 )
+_PREFIX = "encoder_"  # of an encoder's own options
 _OF_CENTER = 2000  # rows that the center of the features is taken from, where blocks must run for it
 _WITHOUT_MAP = ("metric", "logistic")
 _PLAIN = 8.0  # length of the features that baselines see
@@ -75,10 +76,23 @@ class Items(NamedTuple):
     here: Callable[[], bool]
 
 
-def encoder_of(options: Options, modality: str, **more: Value) -> Encoder:
-    """The encoder that the options name, checked to take such items."""
-    takes = inspect.signature(factory_of(options.encoder)).parameters
-    own = tuple((name, value) for name, value in more.items() if name in takes)
+def behind(kind: Kind, encoder: str) -> Kind:
+    """The kind with the options of an encoder by name beside its own, such as `encoder_size`."""
+    return dataclasses.replace(kind, options=lambda tasks: _with_own(kind.options(tasks), encoder))
+
+
+def _with_own(group: type, encoder: str) -> type:
+    """The group with the options of the encoder's factory, in place of those of the same name."""
+    own = dataclasses.fields(from_signature(encoder, factory_of(encoder), skip=("depth",)))
+    fields = [(_PREFIX + field.name, field.type, field) for field in own]
+    return dataclasses.make_dataclass(group.__name__, fields, bases=(group,), frozen=True)
+
+
+def encoder_of(options: Options, modality: str) -> Encoder:
+    """The encoder that the options name, with its own options, checked to take such items."""
+    takes = [name for name in inspect.signature(factory_of(options.encoder)).parameters if name != "depth"]
+    given = {name: getattr(options, _PREFIX + name) for name in takes if hasattr(options, _PREFIX + name)}
+    own = tuple(given.items())
     encoder = _find(options.encoder, options.encoder_depth, own)
     if encoder.modality != modality:
         names = {"image": "efficientnet-lite0", "text": "minilm-l6"}
@@ -133,8 +147,7 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
 
 def problem_of_items(options: Options, network: Options, items: Items) -> tuple[Problem, tuple[float, ...]]:
     """The problem of items at hand, and the center of their features, which is one of its options."""
-    more = {"size": options.encoder_size} if hasattr(options, "encoder_size") else {}
-    encoder = encoder_of(options, items.modality, **more)
+    encoder = encoder_of(options, items.modality)
     options = pin_center(encoder, items, options)
     return encoded_problem(encoder, items, options, network), options.center
 

@@ -168,7 +168,8 @@ class Kind:
     - `describe(problem)` are facts that clients and exported models need;
     - `strictness(problem, unknown)` is the problem that refuses categories which training never saw ("refuse"), or
       takes them as none of the known ("allow");
-    - `encoded` is the kind of the same tasks behind a pretrained encoder, which the option `encoder` asks for.
+    - `encoded(encoder)` is the kind of the same tasks behind a pretrained encoder by name, which the option `encoder`
+      asks for; "" where it was not given.
     """
 
     name: str
@@ -191,8 +192,8 @@ class Kind:
     example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
     describe: Callable[[Problem], Facts] = lambda problem: {}
     strictness: Callable[[Problem, Literal["refuse", "allow"]], Problem] | None = None
-    encoded: "Kind | None" = None
+    encoded: Callable[[str], "Kind"] | None = None
 
     def behind(self, encoder: str) -> "Kind":
-        """The kind for an encoder by name; itself for none."""
-        return self.encoded if encoder and self.encoded is not None else self
+        """The kind behind an encoder by name; itself where there is none."""
+        return self if self.encoded is None else self.encoded(encoder)

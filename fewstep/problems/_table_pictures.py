@@ -132,7 +132,7 @@ def running(schema: Schema, rows: Rows) -> int | None:
     varies = np.any(spread > 1e-6, axis=0)
     pairs = zip(schema.places, schema.features, strict=True)
     some = [(place, column) for place, column in pairs if varies[place : place + column.width].any()]
-    return some[0][0] if len(some) == 1 and some[0][1].kind != "category" else None
+    return some[0][0] if len(some) == 1 and not some[0][1].is_category else None
 
 
 def choose_rows(rows: Rows, number: int, shots: int, seed: int) -> np.ndarray:

@@ -66,7 +66,7 @@ def probe(answer: Answering, schema: Schema, rows: Rows, supports: list[np.ndarr
         inside = np.concatenate([task.inside for task in tasks if task.inside is not None])
     shares = {} if inside is None else {
         column.name: _shares(column, of, inside)
-        for column, of in zip(schema.features, cells, strict=True) if column.kind == "category" or column.width == 1
+        for column, of in zip(schema.features, cells, strict=True) if column.is_category or column.width == 1
     }  # fmt: skip
     return Probed(Reliance(grown, constant), shares)
 
@@ -114,7 +114,7 @@ def _error(schema: Schema, mean: np.ndarray, y: np.ndarray) -> float:
 
 def _shares(column: Column, cells: np.ndarray, inside: np.ndarray) -> list[Share]:
     """The shares at each category of a column, or in parts of its range with about as many rows each."""
-    if column.kind == "category":
+    if column.is_category:
         group, names = cells.argmax(1), column.categories
         at = np.arange(len(names), dtype=float)
     else:

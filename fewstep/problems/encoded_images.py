@@ -62,14 +62,19 @@ def _defaults(tasks: str, method: str, given: Values) -> Values:
 
 
 def _encoder(options: Options) -> Encoder:
-    return encoder_of(options, "image", size=options.encoder_size)
+    return encoder_of(options, "image")
+
+
+def _pixels(options: Options) -> int:
+    """The height and width that images are read in: those that the encoder sees."""
+    return options.encoder_size or _encoder(options).prepare([np.zeros((1, 1, 3), np.uint8)]).shape[1]
 
 
 def _items(tasks: str, options: Options) -> Items:
     def load(split: str) -> Mapping[str, Sequence[Item]]:
         which = {"classes": options.classes, "skip_bad": options.skip_bad} if _is_folder(tasks) else {
             "partition": options.split or None}  # fmt: skip
-        images = data.load(tasks, split, size=data.info(tasks).own_size or options.encoder_size, **which)
+        images = data.load(tasks, split, size=data.info(tasks).own_size or _pixels(options), **which)
         return {name: list(images.of(name)) for name in images.names}
 
     here = lambda: Path(tasks.removeprefix(FOLDER)).exists() if _is_folder(tasks) else data.find(tasks) is not None
@@ -93,7 +98,7 @@ def _pin(tasks: str, options: Options, begun: Options) -> Options:
 
 def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
     options, encoder, *_ = problem.details
-    shape = (options.encoder_size, options.encoder_size, 3)
+    shape = (_pixels(options), _pixels(options), 3)
     pixels = lambda x: list(np.round(x * 255).astype(np.uint8))
     encode = lambda x: encode_all(encoder, pixels(x))
     if isinstance(source, Mapping):
@@ -122,13 +127,13 @@ def nothing_to_draw(problem: Problem, sketches: list[Sketch]) -> list:
 
 def _prepare(problem: Problem) -> None:
     """Compiles the encoder for one image, and for several."""
-    size = problem.details.options.encoder_size
+    size = _pixels(problem.details.options)
     for count in _WARM:
         encode_few(problem.details.encoder, [np.zeros((size, size, 3), np.uint8)] * count)
 
 
 def _describe(problem: Problem) -> Facts:
-    return {"image": [problem.details.options.encoder_size, problem.details.options.encoder_size, 3]}
+    return {"image": [_pixels(problem.details.options), _pixels(problem.details.options), 3]}
 
 
 ENCODED_IMAGES = Kind(

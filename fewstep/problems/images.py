@@ -15,7 +15,7 @@ from fewstep._episode import Batch, Episode, Tasks
 from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.learners import OF_CLASSES
-from fewstep.problems._encoded import ENCODER_HELP
+from fewstep.problems._encoded import ENCODER_HELP, behind
 from fewstep.problems._episodes import draw_episodes, write_png
 from fewstep.problems._image_fields import read_image_fields
 from fewstep.problems._kind import Facts, Fields, Given, Kind, Part, Problem
@@ -209,8 +209,9 @@ def _fields(batch: Batch, invert: bool) -> Facts:
     return {"images": [write_png(np.asarray(x), invert=invert) for x in batch.x], "labels": labels}
 
 
-IMAGES_KIND = Kind(
+IMAGES_KIND: Kind = Kind(
     "images", (*IMAGES, _FOLDER), _problem, lambda tasks: FolderImages if _is_folder(tasks) else NamedImages,
     lambda tasks: Conv4, _defaults, _read, write_classes, draw_episodes, pin=_pin, features=True, heavy=True,
-    baselines=nearest_means, example=_example, encoded=ENCODED_IMAGES,
+    baselines=nearest_means, example=_example,
+    encoded=lambda encoder: behind(ENCODED_IMAGES, encoder) if encoder else IMAGES_KIND,
 )  # fmt: skip

@@ -323,7 +323,7 @@ def _describe(problem: Problem) -> Facts:
 
 
 def _in_training(column: Column) -> str:
-    if column.kind == "category":
+    if column.is_category:
         return ", ".join(column.categories)
     return f"{column.mean:.4g} ± {column.scale:.4g}" if column.period is None else f"a cycle of {column.period:.6g}"
 

@@ -14,6 +14,7 @@ from fewstep.problems._encoded import (
     Encoded,
     FeatureNetwork,
     Items,
+    behind,
     encoded_defaults,
     encoded_problem,
     encoder_of,
@@ -130,8 +131,8 @@ def _prepare(problem: Problem) -> None:
         encode_few(problem.details.encoder, ["a text"] * count)
 
 
-TEXT = Kind(
+TEXT: Kind = Kind(
     "text", (_PREFIX,), _problem, lambda tasks: TextOptions, lambda tasks: FeatureNetwork, _defaults, _read,
     write_classes, nothing_to_draw, pin=_pin, features=True, baselines=nearest_features, example=text_example,
-    prepare=_prepare,
+    prepare=_prepare, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
 )  # fmt: skip

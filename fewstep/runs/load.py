@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from fewstep._errors import FewstepError
-from fewstep.encoders import ENCODERS
+from fewstep.encoders import ENCODERS, is_encoder
 from fewstep.experiments import build, make_problem
 from fewstep.files import is_locked, read_json, write_json
 from fewstep.models import (
@@ -20,7 +20,7 @@ from fewstep.models import (
     pretrained,
     untrained,
 )
-from fewstep.problems import Say, is_own
+from fewstep.problems import Say
 from fewstep.runs.log import to_numbers
 from fewstep.runs.run import CALIBRATION, Run, open_run
 
@@ -46,7 +46,7 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
             return model if draw is None else dataclasses.replace(
                 model, built=build(model.experiment.replace(draw=draw)), calibration=None
             )  # fmt: skip
-        if str(path) in ENCODERS or str(path).startswith("onnx:") or is_own(str(path)):
+        if is_encoder(str(path)):
             return untrained(str(path))
         if close := difflib.get_close_matches(str(path), [*pretrained(), *ENCODERS]):
             raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")

@@ -13,7 +13,7 @@ from fewstep._errors import FewstepError
 from fewstep._network import Layer
 from fewstep.experiments import Experiment
 from fewstep.models import Model
-from fewstep.problems import Kind, Problem
+from fewstep.problems import Facts, Kind, Problem
 from fewstep.runs import load
 from fewstep.serve.limits import Limits
 from fewstep.serve.schema import LayerSize, ModelDescription, ModelLimits
@@ -107,7 +107,7 @@ class ServedModel:
         return self.model.calibration is not None and (settings.steps, settings.pace, settings.samples) == usual
 
     @cached_property
-    def _facts(self) -> Mapping[str, object]:
+    def _facts(self) -> Facts:
         return self.kind.describe(self.problem)
 
     @property

@@ -23,6 +23,16 @@ class Cells(NamedTuple):
     values: np.ndarray
     date_order: DateOrder = ""
 
+    @property
+    def is_category(self) -> bool:
+        """Text rather than numbers."""
+        return self.kind == "category"
+
+    @property
+    def is_date(self) -> bool:
+        """Days since 1970."""
+        return self.kind == "date"
+
 
 def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: DateOrder = "") -> Cells:
     """The cells of a column, of a given kind or of the one they look like.
@@ -65,7 +75,7 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: Da
 
 def written(cells: Cells) -> np.ndarray:
     """Cells as a column of a table holds them: what `read_cells` reads as just these."""
-    if cells.kind != "date":
+    if not cells.is_date:
         return cells.values
     there = np.isfinite(cells.values)
     moments = np.round(np.where(there, cells.values, 0.0) * 86_400e6).astype(np.int64).astype("datetime64[us]")

@@ -39,9 +39,19 @@ class Column:
     date_order: DateOrder = ""
 
     @property
+    def is_category(self) -> bool:
+        """One of several categories rather than a number."""
+        return self.kind == "category"
+
+    @property
+    def is_date(self) -> bool:
+        """A number that people read as a date."""
+        return self.kind == "date"
+
+    @property
     def width(self) -> int:
         """How many numbers it becomes."""
-        return len(self.categories) if self.kind == "category" else 1 if self.period is None else 2
+        return len(self.categories) if self.is_category else 1 if self.period is None else 2
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -71,7 +81,7 @@ class Column:
         if part == "day-of-year":
             cells, period = Cells("number", day_of_year(cells.values), cells.date_order), YEAR
         values = cells.values[rows]
-        if cells.kind == "category":
+        if cells.is_category:
             return Column(name, "category", categories=_categories(name, values))
         values = values[np.isfinite(values)]
         if not len(values):
@@ -104,7 +114,7 @@ class Column:
                 f"{int(empty.sum())} of {frame.rows} rows lack it. Fill them in, or leave the rows out. For a feature, "
                 "training with `missing='mean'` makes a model that takes the mean instead."
             )
-        if self.kind == "category":
+        if self.is_category:
             if strict:
                 self._check_categories(frame, values)
             return (values[:, None] == np.asarray(self.categories, object)[None]).astype(float)
@@ -137,7 +147,7 @@ class Column:
 
     def beyond(self, x: np.ndarray) -> np.ndarray:
         """How far each row's numbers lie outside what training had, in deviations; a category never does."""
-        if self.kind == "category":
+        if self.is_category:
             return np.zeros(len(x))
         if self.period is None:
             low, high = self.ends
@@ -151,7 +161,7 @@ class Column:
 
     def unknown(self, frame: Frame) -> np.ndarray:
         """The rows whose category no training task had."""
-        if self.kind != "category":
+        if not self.is_category:
             return np.zeros(0, int)
         values = self._values(frame)
         return np.asarray(

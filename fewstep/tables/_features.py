@@ -46,10 +46,10 @@ def learn_features(
     cycles, columns, any_date = periods(cyclic, x), [], False
     for name in x:
         cells, period = read_cells(frame, name), cycles.get(name)
-        if period is not None and cells.kind == "category":
+        if period is not None and cells.is_category:
             raise FewstepError(f"The column {name!r} in `cyclic` holds text, such as {cells.values[0]!r}, not numbers.")
-        any_date |= cells.kind == "date"
-        for part in dates if cells.kind == "date" else ("days",):
+        any_date |= cells.is_date
+        for part in dates if cells.is_date else ("days",):
             own = "" if part == "days" else part
             columns.append(Column.learn(name, cells, rows, period=None if own else period, part=own))
     if tuple(dates) != ("days",) and not any_date:
@@ -62,9 +62,9 @@ def suggest_cycles(frame: Frame, columns: Sequence[Column]) -> str:
     notes = []
     for column in columns:
         others = [other.part for other in columns if other.name == column.name]
-        if column.period is not None or column.kind == "category" or column.low is None or column.high is None:
+        if column.period is not None or column.is_category or column.low is None or column.high is None:
             continue
-        if column.kind == "date":
+        if column.is_date:
             if column.high - column.low > _LONG and "day-of-year" not in others:
                 years = (column.high - column.low) / YEAR
                 notes.append(

@@ -66,7 +66,7 @@ def treat(
     keep, columns, notes = np.ones(frame.rows, bool), dict(frame.columns), []
     for name in () if outliers == "keep" else (*x, *y):
         cells = read_cells(frame, name)
-        if cells.kind == "category" or not (strange := outlying(cells.values, training)).any():
+        if cells.is_category or not (strange := outlying(cells.values, training)).any():
             continue
         emptied = outliers == "drop" and missing == "mean" and name not in y
         if outliers == "drop" and not emptied:

@@ -69,7 +69,7 @@ def order_of(frame: Frame, name: str | None) -> np.ndarray | None:
     if name is None:
         return None
     cells = read_cells(frame, name)
-    if cells.kind == "category":
+    if cells.is_category:
         raise FewstepError(f"The column {name!r}, `order`, holds text: {cells.values[0]!r}. Give numbers or dates.")
     if (empty := empty_cells(cells)).any():
         raise FewstepError(

@@ -122,17 +122,17 @@ def learn_schema(frame: Frame, rows: np.ndarray, roles: Roles) -> Schema:
 
 def _learn_target(frame: Frame, rows: np.ndarray, y: str, roles: Roles) -> Column:
     cells = read_cells(frame, y, "category" if roles.classify else None)
-    if cells.kind == "date":
+    if cells.is_date:
         raise FewstepError(f"The target {y!r} holds dates. Turn them into numbers first, such as days since an event.")
-    if roles.classify is False and cells.kind == "category":
+    if roles.classify is False and cells.is_category:
         raise FewstepError(f"The target {y!r} holds text, such as {cells.values[0]!r}, and regression needs numbers.")
-    if len(roles.targets) > 1 and cells.kind == "category":
+    if len(roles.targets) > 1 and cells.is_category:
         raise FewstepError(
             f"`y` names {len(roles.targets)} targets, and {y!r} holds classes. Several targets are numbers; train a "
             f"run of its own for {y!r}."
         )
     # A class that only a held-out task has is a class all the same; a number's scale is that of the training tasks.
-    target = Column.learn(y, cells, np.arange(frame.rows) if cells.kind == "category" else rows)
+    target = Column.learn(y, cells, np.arange(frame.rows) if cells.is_category else rows)
     there = cells.values[rows][~empty_cells(cells)[rows]]
     if len(set(there.tolist())) < 2:
         raise FewstepError(f"The target {y!r} is {there[0]} in every training task: there is nothing to learn.")
