@@ -27,6 +27,7 @@ class Stage(IntEnum):
     OPTIMIZE = 2  # how a gradient becomes a step
     TRANSFORM = 3  # what a learned function makes of the step: before masks, which have the last word
     SCALE = 4  # what the step is multiplied by: after the optimizer, or Adam would undo it
+    REPLACE = 5  # what takes the place of the step: nothing scales it
 
 
 class Rule(NamedTuple):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from helpers import assert_close, assert_equal, episode, fused, learner, shaken, tanh_mlp
+from helpers import assert_close, assert_equal, episode, fused, image_episode, learner, shaken, tanh_mlp, tiny
 
 import fewstep
 from fewstep import losses, networks, rules
@@ -125,6 +125,22 @@ def test_a_meta_lstm_without_weights_descends_and_decays():
     plain, start = fast_after(rules.maml(0.1), 1), fewstep.flatten(weights())
     expected = {path: leaf - 0.1 * start[path] for path, leaf in plain.items()}
     assert_close(fast_after(rule, 1, meta_lstm=own), expected, 1e-13)
+
+
+def test_step_norm_moves_a_normalization_by_its_changes_and_nothing_else():
+    """Without changes it is a frozen normalization; the changes add up over the steps in training, then stop."""
+    of = lambda rule, adapt: fewstep.gradient_learner(tiny(adapt_norm=adapt), rule, losses.cross_entropy)
+    support, path = image_episode().support, "norm_0/shift"
+    each = of(fewstep.chain(rules.step_norm(2), rules.meta_sgd(0.1)), True)
+    meta = jax.jit(each.init)(KEY)
+    still, frozen = of(rules.maml(0.1), False), jax.jit(of(rules.maml(0.1), False).init)(KEY)
+    expected = jax.jit(lambda: still.adapt(frozen, KEY, support, 3).fast)()
+    ours = jax.jit(lambda meta: each.adapt(meta, KEY, support, (1, 2, 3)).fast)
+    fast = ours({**meta, "weights": frozen["weights"]})
+    assert_close({p: fast[p][-1] for p in expected}, expected, 1e-12)
+    assert set(fast) - set(expected) == set(meta["step_norm"])
+    changed = {**meta["step_norm"], path: jnp.array([[0.1] * 3, [0.2] * 3])}
+    np.testing.assert_allclose(ours({**meta, "step_norm": changed})[path][:, 0], [0.1, 0.3, 0.3], rtol=1e-12)
 
 
 def test_each_inner_step_has_its_own_rates_and_later_ones_the_last():

@@ -12,6 +12,7 @@ from fewstep.rules._metric import metric as metric
 from fewstep.rules._rates import rates as rates
 from fewstep.rules._step import optimizer as optimizer
 from fewstep.rules._step import sgd as sgd
+from fewstep.rules._step_norm import step_norm as step_norm
 from fewstep.rules._step_rates import step_rates as step_rates
 from fewstep.rules.alfa import alfa as alfa
 from fewstep.rules.anil import anil as anil
@@ -48,6 +49,7 @@ LINKS: dict[str, Callable[..., Rule]] = {
     "full_mask": full_mask,
     "rates": rates,
     "step_rates": step_rates,
+    "step_norm": step_norm,
     "alfa": alfa,
     "learned_optimizer": learned_optimizer,
     "meta_lstm": meta_lstm,
