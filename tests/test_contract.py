@@ -22,7 +22,9 @@ PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
 REPTILE = ("maml", "maml adam")  # the rest has meta-parameters that no adapted weight stands for
 
 
-VARIANTS = ("mnet_full", "mtnet_full", "maml adam", "shifted", "pooled")
+VARIANTS = (
+    "mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
+)  # fmt: skip
 
 
 def together(names: Any) -> list[Any]:
