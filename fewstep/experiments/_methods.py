@@ -29,6 +29,7 @@ ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "repti
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
 }  # fmt: skip
+_META_LSTM = {"inner_lr": 0.01, "outer": "first_order", "clip_norm": 0.25}
 
 
 class Method(NamedTuple):
@@ -124,8 +125,11 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
 def _defaults(name: str, outer: str | None, given: Values) -> Values:
     """Some methods have the settings of their papers, and Adam a step size of its own, without a clip."""
     usual: dict[str, Value] = {}
-    if name == "mamlpp":
+    names = name.replace("-", "_").split("+")
+    if "mamlpp" in names:
         usual |= {"multi_step": given.get("steps", 60_000) // 10, "schedule": "cosine"}
+    if "meta_lstm" in names:
+        usual |= _META_LSTM
     if "reptile" in (outer, given.get("outer")):
         usual |= _REPTILE
     if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
