@@ -24,10 +24,11 @@ class Stage(IntEnum):
 
     CHOOSE = 0  # which arrays are adapted
     SHAPE = 1  # how the adapted arrays become the network's
-    OPTIMIZE = 2  # how a gradient becomes a step
-    TRANSFORM = 3  # what a learned function makes of the step: before masks, which have the last word
-    SCALE = 4  # what the step is multiplied by: after the optimizer, or Adam would undo it
-    REPLACE = 5  # what takes the place of the step: nothing scales it
+    PRECONDITION = 2  # what a gradient is multiplied by: before the optimizer and its clip, and before masks
+    OPTIMIZE = 3  # how a gradient becomes a step
+    TRANSFORM = 4  # what a learned function makes of the step: before masks, which have the last word
+    SCALE = 5  # what the step is multiplied by: after the optimizer, or Adam would undo it
+    REPLACE = 6  # what takes the place of the step: nothing scales it
 
 
 class Rule(NamedTuple):

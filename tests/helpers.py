@@ -33,12 +33,16 @@ needs_omniglot = pytest.mark.skipif(
     not (DATA / "omniglot").is_dir(), reason="the real Omniglot is not beside the project"
 )
 
+# Links that are methods by themselves, with plain steps.
+ALONE = ("cavia", "covariant", "curvature", "gap", "proximal", "sparse")
 # Every rule, as a function of its step size.
 RULES: dict[str, Callable[[float], fewstep.Rule]] = {
     **{name: (lambda lr, factory=factory: factory(lr)) for name, factory in rules.RULES.items()},
     "metric+mask+rates": lambda lr: fewstep.chain(rules.metric(), rules.mask(), rules.rates(lr)),
     "maml adam": lambda lr: rules.maml(optax.adam(lr)),
     "maml+learned_loss": lambda lr: fewstep.chain(rules.maml(lr), rules.learned_loss(2)),
+    **{name: (lambda lr, name=name: fewstep.chain(rules.LINKS[name](), rules.sgd(lr))) for name in ALONE},
+    "all links": lambda lr: fewstep.chain(*(rules.LINKS[name]() for name in ALONE if name != "cavia"), rules.sgd(lr)),
 }
 # Rules that differ from these by an option: their meta-gradient is checked, not all the rest again.
 VARIANTS: dict[str, Callable[[float], fewstep.Rule]] = {
@@ -50,7 +54,9 @@ VARIANTS: dict[str, Callable[[float], fewstep.Rule]] = {
     "anil+rates": lambda lr: fewstep.chain(rules.anil(), rules.rates(lr)),
 }
 # Rules whose meta-parameters all have a derivative of the ordinary kind: no hard mask, no root at 0.
-SMOOTH = ("maml", "meta_sgd", "anil", "boil", "tnet", "mtnet expected")
+SMOOTH = (
+    "maml", "meta_sgd", "anil", "boil", "tnet", "mtnet expected", "cavia", "covariant", "curvature", "gap", "proximal",
+)  # fmt: skip
 
 
 def tanh_mlp(hidden: tuple[int, ...] = (4,)) -> fewstep.Network:
@@ -188,9 +194,11 @@ LEARNERS: dict[str, Case] = {
     "pooled": _of_curves(lambda: learners.pooled(1, losses.squared_error)),
 }
 # Those, and the learner of every rule.
-CASES: dict[str, Case] = LEARNERS | {
-    name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()
-}
+CASES: dict[str, Case] = (
+    LEARNERS
+    | {name: _of_curves(lambda make=make: learner(make(0.1), steps=2)) for name, make in RULES.items()}
+    | {"laplace": _of_curves(lambda: learners.laplace(learner(rules.maml(0.1)), determinant=1e-3))}
+)  # around one of them
 
 
 def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:

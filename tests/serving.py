@@ -3,7 +3,6 @@
 import dataclasses
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -24,7 +23,6 @@ from fewstep.runs.log import to_lines
 from fewstep.serve import Limits, Log, Service, background
 from fewstep.training import Row, first_state
 
-PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 SINE = {"x": [[-2.0], [-1.0], [0.5], [1.0], [2.0]], "y": [[0.4], [1.2], [-1.0], [-1.5], [-0.3]]}
 
 
@@ -75,7 +73,7 @@ class Process:
 
     def __init__(self, *args):
         command = [sys.executable, "-m", "fewstep", "serve", *map(str, args), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=PLAIN)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.events = []
         self.thread = threading.Thread(target=self._read)
         self.thread.start()

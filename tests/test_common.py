@@ -24,6 +24,7 @@ import fewstep
 from fewstep import losses, rules, tasks
 from fewstep._outer import over_tasks
 
+HARD = ("mask", "full_mask", "sparse")
 every_rule = pytest.mark.parametrize("name", RULES)
 
 
@@ -68,7 +69,7 @@ def test_meta_gradient_against_finite_differences(name, steps):
         assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
         direction = shaken(jax.tree.map(jnp.zeros_like, meta), seed=9, size=1.0)
         if name not in SMOOTH:
-            hard = {part: jax.tree.map(jnp.zeros_like, meta[part]) for part in ("mask", "full_mask") if part in meta}
+            hard = {part: jax.tree.map(jnp.zeros_like, meta[part]) for part in HARD if part in meta}
             direction |= hard
         np.testing.assert_allclose(slope(loss, meta, direction), dot(gradient, direction), rtol=2e-6, atol=1e-8)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import CASES, LEARNERS, RULES, assert_close, assert_equal, shaken
+from helpers import ALONE, CASES, LEARNERS, RULES, assert_close, assert_equal, shaken
 
 import fewstep
 from fewstep import Batch, Episode, FewstepError, Learner, learners, rules
@@ -19,12 +19,15 @@ from fewstep._network import flatten
 STEPS = (0, 1, 3)
 # What rows of weight 0 hold: x, y of curves, y of classes.
 PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
-REPTILE = ("maml", "maml adam")  # the rest has meta-parameters that no adapted weight stands for
+REPTILE = ("maml", "maml adam", "proximal")  # the rest has meta-parameters that no adapted weight stands for
 
 
+# Of "all links" too: each alone is checked for its gradient, and for what it equals.
 VARIANTS = (
     "mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
+    "laplace", *ALONE,
 )  # fmt: skip
+AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
 
 
 def together(names: Any) -> list[Any]:
@@ -146,7 +149,8 @@ def test_several_numbers_of_steps_are_those_one_by_one(name):
 def test_a_rule_starts_at_the_meta_learned_weights_and_moves(name):
     fast, weights = subject(name).alone(0).adapted.fast, flatten(subject(name).meta["weights"])
     assert fast
-    assert_equal({path: leaf[0] for path, leaf in fast.items()}, {path: weights[path] for path in fast})
+    start = {path: jnp.zeros_like(leaf[0]) if name in AT_ZERO else weights[path] for path, leaf in fast.items()}
+    assert_equal({path: leaf[0] for path, leaf in fast.items()}, start)
     assert any(np.abs(leaf[0] - leaf[-1]).max() > 1e-6 for leaf in fast.values())
 
 
@@ -232,8 +236,9 @@ def factories(package: Any, made: type) -> set[str]:
 
 def test_every_rule_and_learner_can_be_named_and_is_checked_here():
     assert factories(rules, fewstep.Rule) == set(rules.RULES)
-    # What the Gaussian processes are made of takes a kernel, a fixed feature has nothing to train, and a portfolio is
-    # made of other learners: none is a method.
-    assert factories(learners, Learner) - {"conditioned", "nearest_mean", "portfolio"} == set(learners.LEARNERS)
+    # What the Gaussian processes are made of takes a kernel, a fixed feature has nothing to train, and the others are
+    # made of learners: none is a method.
+    parts = {"conditioned", "laplace", "nearest_mean", "portfolio", "residual"}
+    assert factories(learners, Learner) - parts == set(learners.LEARNERS)
     assert {name.partition(",")[0] for name in LEARNERS} == set(learners.LEARNERS)
-    assert set(rules.RULES) <= set(CASES)
+    assert {*rules.RULES, *ALONE} <= set(CASES)

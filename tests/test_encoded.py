@@ -22,6 +22,7 @@ from fewstep.experiments import Experiment, build
 from fewstep.models import auroc, best_threshold, fit_items, untrained
 from fewstep.problems import kind_of
 
+pytestmark = pytest.mark.xdist_group("encoded")  # one worker makes what they share
 ENCODERS = '''
 import numpy as np
 

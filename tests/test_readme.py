@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers import ALONE
 
 from fewstep import learners, rules
 from fewstep.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
-METHODS = (*rules.RULES, *learners.LEARNERS)
+METHODS = (*rules.RULES, *ALONE, *learners.LEARNERS)
 
 
 def test_the_example_is_short():

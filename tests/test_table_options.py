@@ -36,6 +36,8 @@ from fewstep.tables import (
 )
 from fewstep.tables import draw_episode as draw
 
+pytestmark = pytest.mark.xdist_group("table options")  # one worker makes what they share
+
 
 def weather(stations=8, years=2, rows=14, seed=0):
     """Temperatures along the year, of several years of each of some stations."""

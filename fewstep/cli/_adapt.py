@@ -142,8 +142,11 @@ class Adapt:
     def _check_options(self, model: Model) -> None:
         problem = model.problem
         if self.level is not None:
-            if problem.held_out is None or problem.classes:
-                raise FewstepError("--level does not apply: only predictions of a table's numbers have intervals.")
+            if problem.classes or (problem.held_out is None and model.learner().spread is None):
+                raise FewstepError(
+                    "--level does not apply: only predictions of a table's numbers have intervals, and those of a "
+                    "method that reports its deviation, such as maml+laplace. Leave it out."
+                )
             if self.level not in LEVELS:
                 levels = ", ".join(map(str, LEVELS))
                 raise FewstepError(f"--level is {self.level}. Intervals are calibrated at {levels}.")

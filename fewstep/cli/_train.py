@@ -20,6 +20,7 @@ from fewstep.cli._progress import show_progress
 from fewstep.cli._together import together
 from fewstep.experiments import (
     ALIASES,
+    AROUND,
     LEARNER_METHODS,
     Experiment,
     OptionPlan,
@@ -37,8 +38,8 @@ from fewstep.reports import gather, scores, usual_steps, write_report
 from fewstep.runs import Outcome, Run, calibrate_run, create_run, load, planned, train_run
 
 _METHODS = (
-    f"A rule ({', '.join(rules.RULES)}), a chain of links such as mtnet+rates or metric+mask+rates, an alias "
-    f"({', '.join(ALIASES)}), a learner without inner gradient ({', '.join(LEARNER_METHODS)}), or your own: "
+    f"A rule ({', '.join(rules.RULES)}), a chain of links ({', '.join((*rules.LINKS, *AROUND))}) such as mtnet+rates, "
+    f"an alias ({', '.join(ALIASES)}), a learner without inner gradient ({', '.join(LEARNER_METHODS)}), or your own: "
     "FILE.py:NAME."
 )
 _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for name in kind.tasks if name != "table"]
@@ -154,7 +155,7 @@ def _positionals(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def _is_method(word: str) -> bool:
-    names = {*rules.RULES, *rules.LINKS, *ALIASES, *LEARNER_METHODS}
+    names = {*rules.RULES, *rules.LINKS, *AROUND, *ALIASES, *LEARNER_METHODS}
     return all(part.replace("-", "_") in names or is_own(part) for part in word.split("+"))
 
 

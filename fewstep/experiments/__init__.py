@@ -3,6 +3,7 @@
 from fewstep.experiments._fitting import TrainedMember as TrainedMember
 from fewstep.experiments._heads import LEARNER_METHODS as LEARNER_METHODS
 from fewstep.experiments._methods import ALIASES as ALIASES
+from fewstep.experiments._methods import AROUND as AROUND
 from fewstep.experiments.build import Built as Built
 from fewstep.experiments.build import build as build
 from fewstep.experiments.build import make_problem as make_problem

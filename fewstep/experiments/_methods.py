@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import optax
 
-from fewstep import rules
+from fewstep import learners, rules
 from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner, gradient_learner
@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from fewstep.experiments.build import Built
     from fewstep.experiments.experiment import Experiment
 
+# What a method may have around its learner: a standard deviation for numbers.
+AROUND: dict[str, Callable[..., Learner]] = {"laplace": learners.laplace}
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
 }  # fmt: skip
 _META_LSTM = {"inner_lr": 0.01, "outer": "first_order", "clip_norm": 0.25}
+
+# A context takes larger steps than weights, and gets no signal through a network that begins near zero.
+_USUAL: dict[str, Values] = {"cavia": {"inner_lr": 0.1, "init": "he"}}
 
 
 class Method(NamedTuple):
@@ -80,6 +85,8 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     that nothing has."""
     if text in LEARNER_METHODS:
         return Method(name=text, **LEARNER_METHODS[text])
+    if around := [name for name in text.split("+") if name in AROUND]:
+        return _with(around, text, folder)
     factories = _factories([locate(part, folder) for part in text.split("+")])
     if len(factories) == 1 and _is_learner(factories[0][1]):
         return _own_learner(text, factories[0][1])
@@ -89,6 +96,29 @@ def method_of(text: str, folder: Path | None = None) -> Method:
         text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories),
         partial(_defaults, text, outer), steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
+
+
+def _with(around: list[str], text: str, folder: Path | None) -> Method:
+    """A method with something around its learner."""
+    rest = "+".join(name for name in text.split("+") if name not in AROUND)
+    inner = method_of(rest, folder) if rest else None
+    if inner is None or not inner.steps or len(around) > 1:
+        raise FewstepError(f"{text}: {around[0]} goes once behind a method of gradient steps, as in maml+{around[0]}.")
+    group = from_signature(around[0], AROUND[around[0]])
+
+    def learner(experiment: "Experiment", *rest: Value) -> Learner:
+        own = {field.name: experiment.value(field.name) for field in dataclasses.fields(group)}
+        return AROUND[around[0]](inner.learner(experiment, *rest), experiment.inner_steps, **own)
+
+    def check(tasks: str, problem: Problem) -> None:
+        inner.check(tasks, problem)
+        if problem.classes or problem.ways is not None:
+            raise FewstepError(
+                f"{around[0]} gives intervals of numbers, and {tasks} has classes, which have probabilities. Leave it "
+                f"out: {rest}."
+            )
+
+    return inner._replace(name=text, groups=(*inner.groups, group), learner=learner, check=check)
 
 
 def _inner_steps(factories: list[tuple[str, Callable[..., Rule]]]) -> type:
@@ -138,13 +168,16 @@ def _defaults(name: str, outer: str | None, given: Values) -> Values:
 
 
 def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
-    """Where a rule's learned rates begin, if they do, and its number of inner steps, if it depends on it."""
+    """Where a rule's learned rates begin, if they do, its number of inner steps, if it depends on it, and what else
+    differs for a link."""
     own: dict[str, Value] = {}
     for _, factory in factories[::-1]:
         for name, option in (("start", "inner_lr"), ("inner_steps", "inner_steps")):
             parameter = inspect.signature(factory).parameters.get(name)
             if parameter is not None and parameter.default is not parameter.empty:
                 own[option] = parameter.default
+    for name, _ in factories:
+        own |= _USUAL.get(name, {})
     return own
 
 

@@ -11,7 +11,7 @@ from fewstep._errors import FewstepError
 from fewstep.encoders import ENCODERS
 from fewstep.experiments._groups import Machine, OuterStep, Training
 from fewstep.experiments._heads import LEARNER_METHODS
-from fewstep.experiments._methods import Method, locate, method_of
+from fewstep.experiments._methods import AROUND, Method, locate, method_of
 from fewstep.files import file_of
 from fewstep.outers import OUTERS
 from fewstep.problems import (
@@ -241,8 +241,9 @@ def option_names() -> set[str]:
 @lru_cache
 def every_option() -> type:
     """One group of all options that some experiment of ours has."""
+    methods = (*rules.RULES, *(f"maml+{link}" for link in (*rules.LINKS, *AROUND)), "reptile")
     plans = [plan_of(method, tasks, {}) for kind in KINDS for tasks in kind.tasks if not tasks.endswith(":")
-             for method in (*rules.RULES, *(f"maml+{link}" for link in rules.LINKS), "reptile")]  # fmt: skip
+             for method in methods]  # fmt: skip
     kinds = [each for kind in KINDS for each in (kind, *map(kind.behind, ENCODERS))]
     others = [group for kind in kinds for tasks in kind.tasks for group in (kind.options(tasks), kind.network(tasks))]
     own = [group for method in LEARNER_METHODS.values() for group in method["groups"]]

@@ -86,9 +86,12 @@ def _layer(layer: Layer, meta: Meta, shapes: dict[str, tuple[int, ...]]) -> Laye
 
 
 def _probabilities(layer: Layer, meta: Meta) -> np.ndarray | None:
-    """The probabilities of a layer's masks: one per unit, or one per weight for the full variants."""
+    """The probabilities of a layer's masks: one per unit, or one per weight for the full variants; 0 or 1 without
+    chance."""
     logits = [meta.get("mask", {}).get(layer.path), *(meta.get("full_mask", {}).get(x.path) for x in layer.leaves)]
+    numbers = [meta.get("sparse", {}).get(leaf.path) for leaf in layer.leaves]
     probabilities = [np.ravel(jax.nn.sigmoid(logit)) for logit in logits if logit is not None]
+    probabilities += [np.ravel(number) >= 0 for number in numbers if number is not None]
     return np.concatenate(probabilities).astype(np.float64) if probabilities else None
 
 

@@ -12,6 +12,7 @@ from fewstep.learners.gaussian import gaussian as gaussian
 from fewstep.learners.gaussian import mixed as mixed
 from fewstep.learners.kernel_heads import embedding as embedding
 from fewstep.learners.kernel_heads import spectral as spectral
+from fewstep.learners.laplace import laplace as laplace
 from fewstep.learners.logistic import logistic as logistic
 from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet

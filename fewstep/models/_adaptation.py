@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import jax
@@ -42,7 +43,8 @@ class Adaptation(NamedTuple):
         return self.model.calibration if self.steps == self.model.steps else None
 
     def answer(self, x: np.ndarray | jax.Array, *, level: float = LEVEL, distance: np.ndarray | float = 0.0) -> Answer:
-        """What the model says at rows of x, of which each lies at a `distance` outside of what training had.
+        """What the model says at rows of x, of which each lies at a `distance` outside of what training had. Where the
+        intervals are not calibrated, they are those of the deviation that the model reports itself, if it does.
 
         Raises `FewstepError` where that is not finite, and for a level that intervals are not calibrated for.
         """
@@ -61,9 +63,14 @@ class Adaptation(NamedTuple):
             )
         answer = Answer(mean, low, high, spread)
         if self.calibration is None:
-            return answer
+            return predictive(answer, level) if self._reports_spread else answer
         far = distance + self.distance
         return calibrated(self.model, answer, self.shots, level=level, distance=far, residual=self.residual)
+
+    @property
+    def _reports_spread(self) -> bool:
+        """Whether an interval is made of the deviation that the model reports itself: where it cannot be calibrated."""
+        return self.model.problem.held_out is None and self.model.learner(self.ways, self.norm).spread is not None
 
     def unknown(self, x: np.ndarray | jax.Array) -> np.ndarray:
         """Which rows of x fit none of the classes that were learned. Raises `FewstepError` for a model without a
@@ -76,6 +83,12 @@ class Adaptation(NamedTuple):
         threshold = self.model.rejection.threshold(self.shots / max(1, self.ways or 1))
         values = fits(self.model, self.adapted, jnp.asarray(x), ways=self.ways, norm=self.norm)
         return np.asarray(values) < threshold
+
+
+def predictive(answer: Answer, level: float = LEVEL) -> Answer:
+    """An answer with the intervals of a normal distribution of its standard deviation."""
+    half = NormalDist().inv_cdf((1 + level) / 2) * answer.spread
+    return answer._replace(low=answer.mean - half, high=answer.mean + half, predictive=True)
 
 
 def calibrated(

@@ -103,8 +103,9 @@ class Given(NamedTuple):
 class Answer(NamedTuple):
     """What a model answers at some rows: the mean of its members, an interval, and their standard deviation.
 
-    The interval is calibrated if the model is, and else the smallest and the largest member. `fit` is how well each
-    row fits the best of the classes, where a model can tell that it fits none.
+    The interval is calibrated if the model is, and else the smallest and the largest member; or, if it is `predictive`,
+    that of a normal distribution with the standard deviation that the model reports itself. `fit` is how well each row
+    fits the best of the classes, where a model can tell that it fits none.
     """
 
     mean: np.ndarray
@@ -113,6 +114,7 @@ class Answer(NamedTuple):
     spread: np.ndarray
     calibrated: bool = False
     fit: np.ndarray = np.zeros(0)
+    predictive: bool = False
 
 
 class Written(NamedTuple):

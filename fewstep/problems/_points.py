@@ -83,8 +83,9 @@ def _read_fields(problem: Problem, fields: Fields, part: Part) -> Given:
 
 
 def write_points(problem: Problem, query: Given, answer: Answer) -> Written:
-    """x and the prediction, one column for each number of them."""
+    """x and the prediction, with its interval if it has one: one column for each number of them."""
     names = lambda stem, count: [stem] if count == 1 else [f"{stem}{n + 1}" for n in range(count)]
     x = zip(names("x", query.x.shape[1]), query.x.T.tolist(), strict=True)
-    y = zip(names("prediction", answer.mean.shape[1]), answer.mean.T.tolist(), strict=True)
-    return Written({**dict(x), **dict(y)}, {"x": query.x.tolist(), "prediction": answer.mean.tolist()})
+    parts = {"prediction": answer.mean} | ({"low": answer.low, "high": answer.high} if answer.predictive else {})
+    y = [pair for stem, part in parts.items() for pair in zip(names(stem, part.shape[1]), part.T.tolist(), strict=True)]
+    return Written({**dict(x), **dict(y)}, {"x": query.x.tolist()} | {s: part.tolist() for s, part in parts.items()})

@@ -3,13 +3,20 @@
 from collections.abc import Callable
 
 from fewstep._rule import Rule
+from fewstep.rules._cavia import cavia as cavia
 from fewstep.rules._choice import adapt_all_but as adapt_all_but
 from fewstep.rules._choice import adapt_only as adapt_only
+from fewstep.rules._covariant import covariant as covariant
+from fewstep.rules._curvature import curvature as curvature
+from fewstep.rules._gap import gap as gap
 from fewstep.rules._learned_loss import learned_loss as learned_loss
 from fewstep.rules._mask import full_mask as full_mask
 from fewstep.rules._mask import mask as mask
 from fewstep.rules._metric import metric as metric
+from fewstep.rules._proximal import fisher_diagonal as fisher_diagonal
+from fewstep.rules._proximal import proximal as proximal
 from fewstep.rules._rates import rates as rates
+from fewstep.rules._sparse import sparse as sparse
 from fewstep.rules._step import optimizer as optimizer
 from fewstep.rules._step import sgd as sgd
 from fewstep.rules._step_norm import step_norm as step_norm
@@ -54,4 +61,10 @@ LINKS: dict[str, Callable[..., Rule]] = {
     "learned_optimizer": learned_optimizer,
     "meta_lstm": meta_lstm,
     "learned_loss": learned_loss,
+    "cavia": cavia,
+    "covariant": covariant,
+    "curvature": curvature,
+    "gap": gap,
+    "proximal": proximal,
+    "sparse": sparse,
 }

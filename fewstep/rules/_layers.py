@@ -2,6 +2,7 @@
 
 from fewstep._errors import FewstepError
 from fewstep._network import Layer
+from fewstep._rule import Flat
 from fewstep.rules._options import LayerNames
 
 
@@ -35,3 +36,15 @@ def eligible(layers: tuple[Layer, ...], names: LayerNames, what: str) -> tuple[L
         if layer.skip:
             raise FewstepError(f"Layer {layer.path!r} cannot take a {what}: {layer.skip}. Leave it out of `layers`.")
     return chosen
+
+
+def moving(layers: tuple[Layer, ...], names: LayerNames, fast: Flat, what: str) -> tuple[Layer, ...]:
+    """Those of them of which a task adapts something."""
+    chosen = eligible(layers, names, what)
+    some = tuple(layer for layer in chosen if any(leaf.path in fast for leaf in layer.leaves))
+    if not some:
+        raise FewstepError(
+            f"A task adapts {', '.join(fast)}, and the {what} is for {', '.join(layer.path for layer in chosen)}: it "
+            "would do nothing. Leave it out of the chain, or let it work on layers that a task adapts."
+        )
+    return some

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer, Leaf
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
-from fewstep.rules._layers import eligible
+from fewstep.rules._layers import moving
 from fewstep.rules._options import Draw, LayerNames, Temperature
 
 _TINY = 2.0**-24  # so that no draw is 0: half of what a draw in single precision can be apart from it
@@ -35,8 +35,8 @@ def mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw: Dra
     _check(temperature, draw)
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        moving = _moving(layers, names, fast)
-        return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in moving}}
+        chosen = moving(layers, names, fast, "mask")
+        return {"mask": {layer.path: jnp.zeros(layer.width, _precise(layer, fast)) for layer in chosen}}
 
     def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
         return draw_bits(meta["mask"], key, temperature, draw)
@@ -64,8 +64,10 @@ def full_mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw
     _check(temperature, draw)
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        paths = [leaf.path for layer in _moving(layers, names, fast) for leaf in layer.leaves if leaf.path in fast]
-        return {"full_mask": {p: _small(jax.random.fold_in(key, n), fast[p]) for n, p in enumerate(paths)}}
+        paths = [
+            leaf.path for layer in moving(layers, names, fast, "mask") for leaf in layer.leaves if leaf.path in fast
+        ]
+        return {"full_mask": {p: small_normal(jax.random.fold_in(key, n), fast[p]) for n, p in enumerate(paths)}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
         def masked(steps: Flat, draws: _Draws, params: Flat | None = None) -> tuple[Flat, _Draws]:
@@ -77,8 +79,7 @@ def full_mask(layers: LayerNames = None, *, temperature: Temperature = 1.0, draw
 
     def units(layers: Layers, meta: Meta, key: Key[Array, ""]) -> Flat:
         """The mean probability of a unit's weights, since the bits are drawn anew at every step."""
-        rows = {layer.path: _shares(layer, meta["full_mask"]) for layer in layers}
-        return {path: jnp.concatenate(row, axis=1).mean(1) for path, row in rows.items() if row}
+        return mean_by_unit(layers, {path: jax.nn.sigmoid(logits) for path, logits in meta["full_mask"].items()})
 
     return link("full_mask", Stage.SCALE, draws=draw == "sample", init=init, update=update, units=units)
 
@@ -121,19 +122,19 @@ def _masked(step: Array, mask: tuple[Leaf, Float[Array, " width"]] | None) -> Ar
     return step * units.reshape([step.shape[axis] if axis in leaf.axes else 1 for axis in range(step.ndim)])
 
 
-def _shares(layer: Layer, logits: Flat) -> list[Float[Array, "width weights"]]:
-    """The probabilities of a layer's weights, one row for each unit, of each of its arrays that has a mask."""
-    rows = lambda leaf: jnp.moveaxis(jax.nn.sigmoid(logits[leaf.path]), leaf.axes, range(len(leaf.axes)))
-    return [rows(leaf).reshape(layer.width, -1) for leaf in layer.leaves if leaf.path in logits]
+def mean_by_unit(layers: Layers, shares: Flat) -> Flat:
+    """The mean over the weights of each unit, by layer, of shares by path; only of layers that have some."""
+    rows: dict[str, list[Array]] = {layer.path: [] for layer in layers if not layer.skip}
+    for layer in layers:
+        for leaf in layer.leaves:
+            if layer.path in rows and leaf.path in shares:
+                by_unit = jnp.moveaxis(shares[leaf.path], leaf.axes, range(len(leaf.axes)))
+                rows[layer.path].append(by_unit.reshape(layer.width, -1))
+    return {path: jnp.concatenate(row, axis=1).mean(1) for path, row in rows.items() if row}
 
 
-def _moving(layers: Layers, names: LayerNames, fast: Flat) -> Layers:
-    """The layers that can take a mask and of which something is adapted."""
-    chosen = eligible(layers, names, "mask")
-    return tuple(layer for layer in chosen if any(leaf.path in fast for leaf in layer.leaves))
-
-
-def _small(key: Key[Array, ""], leaf: Array) -> Array:
+def small_normal(key: Key[Array, ""], leaf: Array) -> Array:
+    """A start for numbers of which half are negative, one per entry of an array."""
     std = 0.01 if leaf.ndim > 2 else 0.1
     return std * jax.random.truncated_normal(key, -2.0, 2.0, leaf.shape, _single(leaf))
 

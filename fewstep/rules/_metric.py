@@ -1,5 +1,8 @@
 """The metric: a learned square matrix after every layer, which bends the space that tasks take their steps in."""
 
+import math
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
@@ -46,7 +49,15 @@ def metric(layers: LayerNames = None) -> Rule:
 
 def times(array: Float[Array, "..."], matrix: Float[Array, "width width"], leaf: Leaf) -> Float[Array, "..."]:
     """The array times the matrix along its output axes, which count as one axis."""
-    last = tuple(range(-len(leaf.axes), 0))
-    moved = jnp.moveaxis(array, leaf.axes, last)
-    product = moved.reshape(-1, matrix.shape[0]) @ matrix
-    return jnp.moveaxis(product.reshape(moved.shape), last, leaf.axes)
+    return on_matrix(lambda rows: rows @ matrix, array, leaf.axes)
+
+
+def on_matrix(
+    function: Callable[[Float[Array, "rows columns"]], Float[Array, "rows columns"]],
+    array: Float[Array, "..."], axes: tuple[int, ...],
+) -> Float[Array, "..."]:  # fmt: skip
+    """A function of the array as a matrix, whose columns run over some axes and whose rows over the rest."""
+    last = tuple(range(-len(axes), 0))
+    moved = jnp.moveaxis(array, axes, last)
+    changed = function(moved.reshape(-1, math.prod(moved.shape[axis] for axis in last)))
+    return jnp.moveaxis(changed.reshape(moved.shape), last, axes)
