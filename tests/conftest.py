@@ -2,16 +2,20 @@
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
 # One cache of compiled programs for the whole session, its workers and the processes it starts: many tests train the
-# same small experiment, and compiling is nearly all the time they take.
+# same small experiment, and compiling is nearly all the time they take. Even the smallest program takes four times as
+# long to compile as to read.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="fewstep-tests-"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# XLA's older emitters compile the same programs in a third of the time; they run slower, which no test here minds.
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false " + os.environ.get(
-    "XLA_FLAGS", ""
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# XLA's older emitters compile the same programs in a third of the time, and each in one piece in a sixth less again;
+# they run slower, which no test here minds.
+os.environ["XLA_FLAGS"] = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    + os.environ.get("XLA_FLAGS", "")
 )
 
 import jax
@@ -24,16 +28,19 @@ _CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 install_import_hook(["fewstep", "fewstep_studies"], _CHECK)
 # Tracing makes many objects that live long: looking for cycles among them as often as usual is a sixth of the time.
 gc.set_threshold(200_000, 100, 1000)
+# What a shell runs in its background is deaf to Ctrl-C, and so would be the processes that tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+# Linux gives a process 65,530 memory maps, and each compiled program takes some: with no room for one more, it crashes.
+_MAPS, _MANY = Path("/proc/self/maps"), 25_000
 
-_MAX_MAPS, _EVERY = 30_000, 20  # mappings of memory: Linux allows 65,530, and the compiler crashes at that
-_ended = 0
 
-
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Forgets compiled programs before there are too many: each takes several mappings of memory."""
-    global _ended
-    _ended += 1
-    maps = Path("/proc/self/maps")
-    if _ended % _EVERY == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAX_MAPS:
-        jax.clear_caches()
-        gc.collect()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Between two files, forgets what is compiled, once it is much."""
+    yield
+    if nextitem is not None and nextitem.path != item.path and _MAPS.exists():
+        with _MAPS.open("rb") as maps:
+            many = sum(1 for _ in maps) > _MANY
+        if many:
+            jax.clear_caches()
+            gc.collect()

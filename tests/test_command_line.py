@@ -22,7 +22,6 @@ from fewstep.machine.meter import time_left
 from fewstep.runs import create_run
 from fewstep.training import Row
 
-PLAIN = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 FEWSTEP = [sys.executable, "-m", "fewstep"]
 
 
@@ -30,7 +29,7 @@ def in_terminal(*args, **environment):
     """What a real process writes to a terminal, on stdout and stderr together."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*FEWSTEP, *args], stdin=theirs, stdout=theirs, stderr=theirs, env=PLAIN | {"TERM": "xterm"} | environment
+        [*FEWSTEP, *args], stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm"} | environment
     )
     os.close(theirs)
     written = b""
@@ -40,7 +39,7 @@ def in_terminal(*args, **environment):
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    assert process.wait(timeout=120) == 0, written.decode()
+    assert process.wait(timeout=600) == 0, written.decode()
     return written.decode()
 
 
@@ -177,7 +176,7 @@ def test_a_terminal_has_color_otherwise():
 
 def until_it_imports(process):
     """Waits until a process loads numpy: Python itself has started, and our imports are under way."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while "numpy" not in Path(f"/proc/{process.pid}/maps").read_text():
         assert time.monotonic() < deadline, "nothing is imported"
         assert process.poll() is None
@@ -192,12 +191,15 @@ def test_ctrl_c_while_importing_is_one_line(delay, tmp_path):
     for command in (FEWSTEP, [sys.executable, str(script)]):
         process = subprocess.Popen(
             [*command, "train", "maml", "sinusoid", "--steps", "1000000", "--run", str(tmp_path / "run")],
-            env=PLAIN, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         )  # fmt: skip
-        until_it_imports(process)
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        try:
+            until_it_imports(process)
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=600)
+        finally:
+            process.kill()
         assert "Traceback" not in error
         assert "fewstep: Stopped" in error or "Stopped at step" in error
         assert process.returncode == 130
@@ -209,7 +211,7 @@ def test_importing_the_library_leaves_ctrl_c_alone(tmp_path):
         "assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler"
     )
     (tmp_path / "mine.py").write_text(code)
-    done = subprocess.run([sys.executable, "-m", "mine"], env=PLAIN, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "mine"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -221,7 +223,7 @@ def test_completion_of_commands_and_options_in_a_real_shell(tmp_path, capsys):
         "complete -p fewstep"
     )
     for words, offered in ((["fewstep", "tr"], "train"), (["fewstep", "train", "--inner-s"], "--inner-steps")):
-        done = subprocess.run(["bash", "-c", ask, "bash", *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", ask, "bash", *words], capture_output=True, text=True, timeout=600)
         assert offered in done.stdout.split(), done.stderr
         assert "complete -F" in done.stdout
 

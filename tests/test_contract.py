@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import CASES, LEARNERS, RULES, assert_close, assert_equal, shaken
+from helpers import CASES, CONTAINED, LEARNERS, RULES, assert_close, assert_equal, shaken
 
 import fewstep
 from fewstep import Batch, Episode, FewstepError, Learner, learners, rules
@@ -23,7 +23,8 @@ REPTILE = ("maml", "maml adam")  # the rest has meta-parameters that no adapted 
 
 
 VARIANTS = (
-    "mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
+    *CONTAINED, "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank",
+    "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from fewstep.models import evaluate_model
 from fewstep.problems import Plan, ScoreRow
 from fewstep.runs import load
 
+pytestmark = pytest.mark.xdist_group("image baselines")  # one worker makes what they share
 NAMES = ["nearest mean of pixels", "nearest mean of color histograms"]
 OPTIONS = (
     "--ways", 3, "--queries", 3, "--filters", 2, "--blocks", 1, "--image-size", 8, "--steps", 0,

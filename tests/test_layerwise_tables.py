@@ -21,6 +21,7 @@ from fewstep_studies.reproduce import STUDIES, Result, read_record, tables_of
 from fewstep_studies.reproduce.layerwise import _grid, _methods, _sets, _sgd
 from fewstep_studies.reproduce.layerwise._rows import ALL, FoldScore, summary
 
+pytestmark = pytest.mark.xdist_group("layerwise tables")  # one worker makes what they share
 POSTER = Path(__file__).parents[2] / "shared" / "data" / "layerwise"
 
 

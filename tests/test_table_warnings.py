@@ -14,6 +14,7 @@ from fewstep.models import adapt
 from fewstep.problems import read_frame
 from fewstep.tables import Roles, Schema, clamped, make_table, outside, read
 
+pytestmark = pytest.mark.xdist_group("table warnings")  # one worker makes what they share
 needs_curves = pytest.mark.skipif(not (DATA / "curves").is_dir(), reason="the real curves are not beside the project")
 GROWTH = Roles("child", ("age", "sex"), "height_cm")
 SMALL = {"steps": 20, "seeds": 1, "hidden": (8,), "shots": 4, "random_state": 0}
