@@ -17,18 +17,25 @@ import numpy as np
 from fewstep import data
 from fewstep.experiments import Experiment
 from fewstep.files import write_json
-from fewstep.models import Model, calibrate, coverage_by_task, fit_table, residual_of
+from fewstep.models import Calibration, Model, calibrate, coverage_by_task, fit_table, residual_of
 from fewstep.problems import IN_MEMORY, Answers, Value, answer_tasks, draws_of
 from fewstep.tables import Rows, Table
 from fewstep_studies.reproduce.curves import _measure
 from fewstep_studies.reproduce.curves._sets import entries
 
 STEPS = {"ridge": 500, "gaussian": 600}
+EFFORT = {"auto": 0.3}  # of a portfolio, which calibrates by weights that were chosen crosswise
 SHOTS, LEVEL = (3, 5, 10), 0.9
 
 
 def fitted(table: Table, method: str) -> Model:
     """A method after a few steps on a table's training tasks."""
+    if method in EFFORT:
+        portfolio = Experiment(
+            method, IN_MEMORY, seed=0, shots=max(SHOTS), min_shots=1, effort=EFFORT[method],
+            schema=table.schema.to_dict(),
+        )  # fmt: skip
+        return fit_table(portfolio, table).model
     steps = STEPS[method]
     own: dict[str, Value] = {"seeds": 3, "min_shots": min(SHOTS)} if method == "ridge" else {"seeds": 1}
     experiment = Experiment(
@@ -57,9 +64,8 @@ def together(held_out: Answers, new: Answers) -> tuple[np.ndarray, np.ndarray]:
     return _mean(inside, new), _mean(half, new)
 
 
-def by_task(held_out: Answers, new: Answers, shots: int) -> tuple[np.ndarray, np.ndarray]:
+def by_task(known: Calibration, new: Answers, shots: int) -> tuple[np.ndarray, np.ndarray]:
     """As it is: the share inside, and half the width, of each new task."""
-    known = calibrate({shots: held_out})
     half = np.broadcast_to(known.half(new.spread[:, :, 0], residual_of(new), shots, LEVEL), new.y.shape)
     return coverage_by_task(known, new, shots, LEVEL), _mean(half[..., 0], new)
 
@@ -75,16 +81,24 @@ def row(name: str, method: str, splits: int) -> dict[str, object]:
         table = _measure.prepared(entries()[name], split)
         model, validation = fitted(table, method), len(table.parts["validation"].names)
         for shots in SHOTS:
-            held_out, new = (ask(model, table.parts[part], shots) for part in ("validation", "test"))
+            new = ask(model, table.parts["test"], shots)
+            if method in EFFORT:  # it was trained on the validation tasks too
+                assert model.calibration is not None
+                after.append(by_task(model.calibration, new, shots))
+                continue
+            held_out = ask(model, table.parts["validation"], shots)
             before.append(together(held_out, new))
-            after.append(by_task(held_out, new, shots))
-    old, by = (np.concatenate([shares for shares, _ in some]) for some in (before, after))
-    width = float(np.mean([b[1].mean() / a[1].mean() for a, b in zip(before, after, strict=True)]))
-    return {
-        "set": name, "method": method, "calibration_tasks": validation, "cases": len(old),
-        "before": _summary(old), "by_task": _summary(by), "width_ratio": round(width, 3),
+            after.append(by_task(calibrate({shots: held_out}), new, shots))
+    by = np.concatenate([shares for shares, _ in after])
+    found: dict[str, object] = {
+        "set": name, "method": method, "calibration_tasks": validation, "cases": len(by), "by_task": _summary(by),
         "seconds": round(time.monotonic() - begin, 1),
     }  # fmt: skip
+    if before:
+        old = np.concatenate([shares for shares, _ in before])
+        width = float(np.mean([b[1].mean() / a[1].mean() for a, b in zip(before, after, strict=True)]))
+        found |= {"before": _summary(old), "width_ratio": round(width, 3)}
+    return found
 
 
 def _summary(shares: np.ndarray) -> dict[str, float]:
@@ -99,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--methods", nargs="+", default=list(STEPS), choices=list(STEPS))
+    parser.add_argument("--methods", nargs="+", default=list(STEPS), choices=[*STEPS, *EFFORT])
     parser.add_argument("--sets", nargs="+")
     parser.add_argument("--out", type=Path)
     words = parser.parse_args()

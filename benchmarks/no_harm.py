@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import tyro
 
@@ -253,6 +254,7 @@ def main(options: Options) -> None:
         for name in options.scenarios or SCENARIOS:
             begin, core = time.monotonic(), time.process_time()
             errors += measured(name, seed, options)
+            jax.clear_caches()  # all together compile more programs than a process has memory maps for
             took = f"{time.monotonic() - begin:.1f} s, {time.process_time() - core:.1f} of cores"
             print(f"seed {seed}, {name}: {took}", file=sys.stderr, flush=True)
         result = {"name": "no-harm", "command": command, "settings": settings | {"members": options.members or "all"}}

@@ -2,6 +2,7 @@
 
 fewstep reproduce sinusoid && python benchmarks/publish.py runs/reproduce-sinusoid
 fewstep reproduce omniglot --only mtnet-5way-1shot && python benchmarks/publish.py runs/reproduce-omniglot
+fewstep reproduce curves --only auto trees && python benchmarks/publish.py runs/reproduce-curves=curves-auto
 python benchmarks/publish.py               only writes the tables again, from what is committed
 """
 
@@ -22,12 +23,14 @@ _DOCS = ("reproductions", "universality", "your-data", "speed")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in _DOCS))
 
 
-def take(folder: Path) -> None:
-    """Copies a reproduction's result, figures and their data; one that is not of the full size is refused."""
+def take(folder: Path, name: str = "") -> None:
+    """Copies a reproduction's result, figures and their data; one that is not of the full size is refused. With a name,
+    which begins with that of the study, it stands beside the published one."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     if not _is_full(result):
         raise SystemExit(f"{folder} was made by {result['command']!r}, which is not the full reproduction.")
-    home, new = RESULTS / result["name"], RESULTS / f"{result['name']}.new"
+    home = RESULTS / (name or result["name"])
+    new = home.with_name(f"{home.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     shutil.copytree(folder / "figures", new)
     if _is_by_row(result) and (home / "result.json").exists():
@@ -68,7 +71,8 @@ def with_tables(page: str) -> str:
     for path in sorted(RESULTS.glob("*/result.json")):
         result = json.loads(path.read_text())
         for mark, text in _texts(result).items():
-            page = _between(page, mark, text + ("\n\n" + _source(result) if mark == result["name"] else ""))
+            mark = mark.replace(result["name"], path.parent.name, 1)
+            page = _between(page, mark, text + ("\n\n" + _source(result, mark) if mark == path.parent.name else ""))
     return page
 
 
@@ -100,7 +104,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([cells(head), "|" + "---|" * len(head), *map(cells, rows)])
 
 
-def _source(result: dict[str, Any]) -> str:
+def _source(result: dict[str, Any], name: str) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     how = f"`{result['command']}`, {result['total_seconds'] / 60:.0f} minutes"
     if _is_by_row(result):
@@ -108,7 +112,7 @@ def _source(result: dict[str, Any]) -> str:
     where = f"on {result['cores']} core{'s'[: result['cores'] > 1]}, {_seeds(**result['scale'])}"
     return (
         f"{how}, {where}, {versions}, commit {_commit(str(result['commit']))}: "
-        f"[result.json](../benchmarks/results/{result['name']}/result.json), and beside it the data of each plot."
+        f"[result.json](../benchmarks/results/{name}/result.json), and beside it the data of each plot."
     )
 
 
@@ -124,6 +128,7 @@ def _seeds(seed: int, seeds: int = 1, **rest: Any) -> str:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        take(Path(argument))
+        path, _, name = argument.partition("=")
+        take(Path(path), name)
     for page in PAGES:
         page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -39,7 +39,7 @@ def heard(process, pattern):
 
 def stop(process):
     process.send_signal(signal.SIGINT)
-    code = process.wait(60)
+    code = process.wait(600)
     process.stderr.close()
     return code
 
@@ -76,7 +76,7 @@ def browse(chromium, url):
         context = chromium.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce", **options
         )
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(180_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: noise.append(message.text))

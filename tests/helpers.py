@@ -53,6 +53,8 @@ VARIANTS: dict[str, Callable[[float], fewstep.Rule]] = {
     "mtnet adam": lambda lr: rules.mtnet(optax.adam(lr, b1=0.0)),
     "anil+rates": lambda lr: fewstep.chain(rules.anil(), rules.rates(lr)),
 }
+# Rules whose links mtnet, mtnet_full or metric+mask+rates have too: what holds for every rule is checked of those.
+CONTAINED = ("meta_sgd", "tnet", "mnet", "mnet_full")
 # Rules whose meta-parameters all have a derivative of the ordinary kind: no hard mask, no root at 0.
 SMOOTH = (
     "maml", "meta_sgd", "anil", "boil", "tnet", "mtnet expected", "cavia", "covariant", "curvature", "gap", "proximal",

@@ -71,9 +71,9 @@ class Kept(Log):
 class Process:
     """`fewstep serve` as a process of its own: its address, and the events of its log."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, env=None):
         command = [sys.executable, "-m", "fewstep", "serve", *map(str, args), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
         self.events = []
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
@@ -94,7 +94,7 @@ class Process:
     def end(self, how=signal.SIGTERM):
         """Sends a signal; returns the exit code."""
         self.process.send_signal(how)
-        code = self.process.wait(60)
+        code = self.process.wait(600)
         self.thread.join()
         self.process.stderr.close()
         return code
@@ -102,7 +102,7 @@ class Process:
 
 def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
     """Status, content and headers of an answer; a body that is not bytes is sent as JSON."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=150)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=600)
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     head = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, content, head)
@@ -116,10 +116,10 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 def hold(made: Service, held: threading.Event) -> None:
     """Keeps the workers of a service busy until an event is set."""
     for lane in made.scheduler.batcher.lanes:
-        lane.worker.submit(held.wait, 60)
+        lane.worker.submit(held.wait, 600)
 
 
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
     """Waits for something to be true, however busy the machine is."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -130,13 +130,13 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
 def begin(url: str, path: str, body: bytes = b"", *, length: int | None = None) -> socket.socket:
     """A connection on which a request was begun: its head, and some of its body."""
     parts = urlsplit(url)
-    connection = socket.create_connection((parts.hostname, parts.port), timeout=60)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=600)
     head = f"POST {path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\n"
     connection.sendall(f"{head}content-length: {len(body) if length is None else length}\r\n\r\n".encode() + body)
     return connection
 
 
-def raw(url: str, content: bytes, *, seconds: float = 20.0) -> bytes:
+def raw(url: str, content: bytes, *, seconds: float = 60.0) -> bytes:
     """What comes back for bytes as they are."""
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=seconds) as connection:

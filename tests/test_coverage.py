@@ -29,6 +29,25 @@ def shares(made, tasks, apart=0.4, level=0.9, **more):
     return coverage_by_task(calibrate({5: made}), answers(tasks, 999, apart, **more), 5, level)
 
 
+def years(made, each=3):
+    """The rows of each task as those of several tasks of one group, which are as hard as each other."""
+    split = lambda part: np.concatenate(np.split(part, each, axis=-2))
+    mean, y = split(made.mean), split(made.y)
+    units = np.tile(np.arange(len(made.y)), each)
+    residual = np.concatenate([made.residual] * each)
+    return Answers(mean, 0 * mean, mean[None], y, np.ones(y.shape[:3]), residual, units)
+
+
+def test_a_new_group_has_the_share_inside_though_its_tasks_are_alike():
+    by_group, by_task = [], []
+    for seed in SEEDS:
+        known = years(answers(4, seed, rows=90))
+        by_group.append(shares(known, 100).mean())
+        by_task.append(shares(known._replace(units=None), 100).mean())
+    assert 0.88 <= np.mean(by_group) <= 0.94
+    assert np.mean(by_task) < np.mean(by_group) - 0.005
+
+
 @pytest.mark.parametrize("tasks", [3, 6, 15, 60])
 @pytest.mark.parametrize("apart", [0.0, 0.4])
 def test_a_new_task_has_the_share_inside_on_average(tasks, apart):

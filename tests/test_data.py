@@ -225,7 +225,7 @@ def test_a_disk_that_is_full_while_downloading_or_caching_is_said(home, tmp_path
         f"try: download('{home}/file', Path('{tmp_path}/file'), '{SHA256}')\n"
         "except data._load.FewstepError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     kept, shape, refused = done.stdout.strip().splitlines()
     assert kept.startswith("The prepared images are not kept")
     assert shape == "(48, 6, 6, 3)"

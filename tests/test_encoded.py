@@ -4,13 +4,13 @@ import csv
 import importlib.util
 import json
 import shutil
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import DATA, bars, output
+from encoded_files import ENCODERS, SMALL, write_csv, write_files
+from helpers import DATA, output
 from onnx_files import write_onnx
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -18,55 +18,17 @@ from sklearn.metrics import roc_auc_score
 import fewstep
 from fewstep import FewstepError, data, learners, tasks
 from fewstep.encoders import find_encoder
-from fewstep.experiments import Experiment, build
+from fewstep.experiments import Experiment, build, make_problem
 from fewstep.models import auroc, best_threshold, fit_items, untrained
-from fewstep.problems import kind_of
+from fewstep.problems import Answer, Sketch, kind_of
 
 pytestmark = pytest.mark.xdist_group("encoded")  # one worker makes what they share
-ENCODERS = '''
-import numpy as np
-
-def words(items):
-    """Which of a few letters a text has."""
-    return np.asarray([[item.count(letter) for letter in "abcdefghijklmnop"] for item in items], np.float32)
-
-words.modality = "text"
-
-def colors(items):
-    return np.asarray([np.asarray(item, np.float32)[:: len(item) // 4, :: len(item) // 4, 0].ravel() for item in items])
-
-colors.modality = "image"
-'''
 ROWS = fewstep.network(lambda key: {}, lambda params, x: x, jnp.ones((2, 6)))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with two encoders, a CSV of 16 classes of texts, and a folder of 15 classes of images."""
-    from PIL import Image
-
-    folder = tmp_path_factory.mktemp("encoded")
-    (folder / "own.py").write_text(ENCODERS)
-    random = np.random.default_rng(0)
-    rows = [("abcdefghijklmnop"[n] * int(random.integers(3, 9)) + " bad dog" * (k % 3), f"class {n}")
-            for n in range(16) for k in range(8)]  # fmt: skip
-    write_csv(folder / "texts.csv", ("text", "label"), rows)
-    write_csv(folder / "support.csv", ("text", "label"), [rows[8 * n + k] for n in (1, 5, 9) for k in range(2)])
-    write_csv(folder / "query.csv", ("text",), [(rows[8 * n + 5][0],) for n in (9, 1, 5)])
-    for number in range(15):
-        for turn in range(6):
-            path = folder / "photos" / f"class {number}" / f"{turn}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(bars(number, turn)).save(path)
-    return folder
-
-
-def write_csv(path: Path, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([names, *rows])
-
-
-SMALL = ("--ways", 2, "--queries", 2, "--steps", 3, "--validation-tasks", 4, "--no-report")
+    return write_files(tmp_path_factory.mktemp("encoded"))
 
 
 @pytest.fixture(scope="module")
@@ -328,3 +290,33 @@ def test_images_behind_an_onnx_file_are_read_at_its_size(place):
     problem = build(Experiment("metric", f"folder:{place}/photos", encoder=f"onnx:{path}", ways=2)).problem
     given = kind_of("folder:", {"encoder": f"onnx:{path}"}).read(problem, place / "photos", "support")
     assert given.x.shape == (90, 3)
+
+
+def test_the_card_of_an_export_says_that_it_takes_features(place, run, capsys):
+    assert output(capsys, "export", run, "--out", place / "out", "--format", "npz", "--no-score")[0] == 0
+    card = (place / "out" / "README.md").read_text()
+    assert "behind the encoder `own.py:words`" in card
+    assert "rows of shape (16,)" in card
+    assert str(place) not in card
+
+
+def test_options_of_an_encoder_with_their_defaults_are_not_listed(place):
+    own = f"{place}/own.py:colors"
+    assert Experiment("metric", "folder:", encoder=own, ways=3).differing() == {
+        "encoder": "own.py:colors",
+        "ways": 3,
+        "validation_ways": 3,
+    }
+    assert Experiment("metric", "text:", encoder_pooling="cls").differing() == {"encoder_pooling": "cls"}
+
+
+@pytest.mark.parametrize(("tasks", "encoder"), [("text:{}/texts.csv", "words"), ("folder:{}/photos", "colors")])
+def test_a_report_shows_unseen_tasks_with_answers(place, tasks, encoder):
+    """The texts or images themselves; a model that always takes the first class is right for one of each task."""
+    experiment = Experiment("metric", tasks.format(place), encoder=f"{place}/own.py:{encoder}", ways=3)
+    problem, first = make_problem(experiment), np.asarray([[0.8, 0.1, 0.1]] * 3)
+    answer = lambda support, x, steps, ways: Answer(first, first, first, first)
+    page = "".join(experiment.kind.draw(problem, [Sketch("metric", "black", answer, 1, 0)]))
+    assert "3 of 9 right" in page
+    assert page.count("80%") == 9
+    assert ("class " in page) if encoder == "words" else page.count("<img") == 18

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from encoded_files import write_bert
 from onnx_files import write_onnx
 
 import fewstep
@@ -46,37 +47,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def small_bert(tmp_path_factory):
-    """A BERT of two layers with random weights, in the files that models come in."""
-    from safetensors.numpy import save_file
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    folder, random = tmp_path_factory.mktemp("bert"), np.random.default_rng(0)
-    words = ["[UNK]", *"abcdefghijklmnopqrstuvwxyz"]
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {
-        "model_type": "bert", "hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2,
-        "num_hidden_layers": 2, "max_position_embeddings": 32, "vocab_size": len(words), "layer_norm_eps": 1e-12,
-        "hidden_act": "gelu",
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    shapes = {
-        "embeddings.word_embeddings.weight": (27, 8), "embeddings.position_embeddings.weight": (32, 8),
-        "embeddings.token_type_embeddings.weight": (2, 8), "embeddings.LayerNorm.weight": (8,),
-        "embeddings.LayerNorm.bias": (8,),
-    }  # fmt: skip
-    for number in range(2):
-        under = f"encoder.layer.{number}."
-        dense = {f"attention.self.{kind}": (8, 8) for kind in ("query", "key", "value")}
-        dense |= {"attention.output.dense": (8, 8), "intermediate.dense": (16, 8), "output.dense": (8, 16)}
-        for name, shape in dense.items():
-            shapes |= {f"{under}{name}.weight": shape, f"{under}{name}.bias": shape[:1]}
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes |= {f"{under}{name}.weight": (8,), f"{under}{name}.bias": (8,)}
-    arrays = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    save_file(arrays, folder / "model.safetensors")
-    return folder
+    return write_bert(tmp_path_factory.mktemp("bert"))
 
 
 def own(folder, body, modality="text", name="mine.py"):

@@ -9,13 +9,15 @@ import pandas
 import pytest
 from helpers import output, untrained
 
-from fewstep.models import Verdict
+from fewstep.cli import main
+from fewstep.models import Verdict, evaluate_held_out, pooled_of, verdicts_of
 from fewstep.pages import page
-from fewstep.problems import BASELINES, Answer, Answers, compare, reliability
+from fewstep.problems import Answer, Answers, Plan, compare, reliability
+from fewstep.problems._pooled import answer_pooled
 from fewstep.problems._table_probes import probe
 from fewstep.reports import gather, write_report
 from fewstep.runs import load
-from fewstep.tables import Roles, make_table, read
+from fewstep.tables import Draw, Roles, make_table, read
 
 chromium = browsing.chromium
 PARTS = ("error-by-rows", "error-by-task", "importance", "tasks", "training")
@@ -40,7 +42,7 @@ def home(tmp_path_factory):
     pandas.DataFrame(columns()).to_csv(folder / "t.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 60)
-        patch.setattr("fewstep.problems.tables.compare", partial(compare, names=BASELINES[:1]))
+        patch.setattr("fewstep.problems.tables.compare", partial(compare, names=("pooled", "pooled trees")))
         yield folder
 
 
@@ -83,9 +85,10 @@ class TestRuns:
         assert result["verdict"]["decision"] in ("use", "pooled", "undecided")
         if run.name == "size":
             row = next(row for row in result["rows"] if row["shots"] == 4)
-            pooled = next(row for row in result["baselines"]["pooled"] if row["shots"] == 4)
+            baselines = [row for name in ("pooled", "pooled trees") for row in result["baselines"][name]]
+            pooled = [row["mean"] for row in baselines if row["shots"] == 4]
             assert result["verdict"]["error"] == pytest.approx(row["mean"], rel=1e-4)
-            assert result["verdict"]["pooled"] == pytest.approx(pooled["mean"], rel=1e-4)
+            assert any(result["verdict"]["pooled"] == pytest.approx(mean, rel=1e-4) for mean in pooled)
         assert "verdict" not in json.loads(output(capsys, "eval", run, "--no-baselines", "--json")[1])
 
     @pytest.mark.skipif(browsing.CHROMIUM is None, reason="chromium is not installed")
@@ -99,6 +102,18 @@ class TestRuns:
             assert all(box["width"] >= 280 and box["x"] + box["width"] <= width for box in boxes)
             assert browsing.faults(opened) == []
             opened.close()
+
+    def test_what_does_not_learn_is_no_better_than_the_pooled_model(self, home, monkeypatch):
+        """Boosted trees, where they beat the network, are not said to have learned from a task's rows."""
+        monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 1)
+        monkeypatch.setattr("fewstep.problems._baselines._kept", {})
+        words = ("--y", "size", "--run", home / "trees", "--no-report")
+        assert main([str(word) for word in ("train", "pooled", f"table:{home / 't.csv'}", *WORDS[:7], *words)]) == 0
+        model = load(home / "trees")
+        plan = Plan((4,))
+        (verdict,) = verdicts_of(model, evaluate_held_out(model, plan, steps=(0,)), pooled_of(model)(plan))
+        assert verdict.decision == "pooled"
+        assert verdict.improvement == pytest.approx(0.0, abs=1e-4)
 
     def test_others_may_bring_the_pooled_model_and_curves(self, home, capsys):
         if not (path := home / "size").exists():
@@ -119,6 +134,15 @@ class TestRuns:
         assert asked == [(4,), (1, 2, 3, 4, 5, 10)]
         text = write_report(home / "more.html", {"ridge": model}, {"ridge": found.rows}, found).read_text()
         assert text.index(found.verdict.sentence) < text.index("Score on unseen tasks")
+
+
+def test_the_pooled_model_answers_on_the_tasks_that_the_run_is_evaluated_on(monkeypatch):
+    """A test task with too few rows for the most that are learned from is left out of both."""
+    monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 2)
+    some = {name: np.delete(cells, slice(5 * 16 + 6, 6 * 16)) for name, cells in columns().items()}  # t05 keeps 6 rows
+    table = make_table(read(some), Roles("who", ("age",), "size"), draw=Draw(test=("t05", "t06")))
+    assert [len(answers.mean) for answers in answer_pooled(table, (3, 4)).values()] == [2, 2]
+    assert [len(answers.mean) for answers in answer_pooled(table, (3, 8)).values()] == [1, 1]
 
 
 class TestReliance:

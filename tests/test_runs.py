@@ -195,7 +195,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(tmp_path):
         "try: run.save(state._replace(step=state.step + 5))\n"
         "except FewstepError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, timeout=600)
     assert "Cannot write the checkpoint of step 9" in done.stdout
     assert "Earlier checkpoints are untouched" in done.stdout
     assert checkpoints.checkpoint_steps(run.checkpoints) == [4]

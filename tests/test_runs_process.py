@@ -47,7 +47,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path, capsys
     path = tmp_path / "run"
     trainer = fewstep("train", "maml", "sinusoid", *SIZES, "--steps", 10**7, "--run", path, "--save-every", "0.2")
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not checkpoints.checkpoint_steps(path / "checkpoints") and time.monotonic() < deadline:
             time.sleep(0.05)
         config = (path / "config.json").read_text()
@@ -57,7 +57,7 @@ def test_a_run_in_progress_is_neither_replaced_nor_reconfigured(tmp_path, capsys
             assert (path / "config.json").read_text() == config
     finally:
         trainer.send_signal(signal.SIGINT)
-        said = trainer.communicate(timeout=120)[1]
+        said = trainer.communicate(timeout=600)[1]
     assert trainer.returncode == 130, said
     assert load(path).step == checkpoints.checkpoint_steps(path / "checkpoints")[-1]  # still the first one's, and whole
 
@@ -209,7 +209,7 @@ def test_a_new_process_uses_its_devices(kind, tmp_path):
     command = ["train", "maml", *words, "--steps", "1", "--validation-tasks", "2", "--no-report", "--no-tune"]
     process = subprocess.run(
         [sys.executable, "-c", DEVICES, *command, "--run", "run"], cwd=tmp_path, capture_output=True, text=True,
-        timeout=300,
+        timeout=600,
     )  # fmt: skip
     assert process.stdout.split() == ["devices", str(devices), "code", "0"], process.stderr
 

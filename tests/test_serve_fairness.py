@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.xdist_group("serve")
 ADAPT = "/v1/models/mtnet/adapt"
 CHEAP = {"support": SINE}
 HEAVY = {"support": sine(1, 256), "steps": 100, "samples": 64}
+FAST = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}  # as quick as a user's
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no 127.0.0.2")
 
 
@@ -36,7 +38,7 @@ def send(url, body, source="127.0.0.1"):
 @pytest.fixture
 def server(tmp_path):
     run = begun(tmp_path, "mtnet", hidden=(40, 40), inner_lr=1e-4)  # so small that 100 steps do not diverge
-    made = Process(run, "--seconds", "100", "--log", "problems", "--gather-max", "4")
+    made = Process(run, "--seconds", "100", "--log", "problems", "--gather-max", "4", env=FAST)
     made.wait("warm")
     yield made
     assert made.end() == 0

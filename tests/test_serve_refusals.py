@@ -243,7 +243,7 @@ def test_the_time_is_that_of_the_whole_request(run):
 def test_a_task_is_drawn_in_time_or_not_at_all(tight, limit, monkeypatch):
     held = threading.Event()
     monkeypatch.setattr(tight[1].endpoints._drawer, "draw", lambda *asked: held.wait(60))
-    limit(seconds=0.3)
+    limit(seconds=1.0)
     try:
         status, told, _ = ask(tight[0], "POST", "/v1/models/maml/task", {})
     finally:
@@ -327,7 +327,7 @@ def test_too_many_at_once_and_work_that_takes_too_long(tight, limit):
     until(lambda: not made.busy)
     held = threading.Event()
     hold(made, held)  # the worker is busy with something else
-    limit(seconds=0.3)
+    limit(seconds=1.0)
     try:
         status, told, _ = ask(url, "POST", ADAPT, {"support": SINE})
         assert (status, told["error"]["code"]) == (503, "out_of_time")

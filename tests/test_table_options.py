@@ -17,15 +17,18 @@ from helpers import output, untrained, used
 from fewstep import FewstepError
 from fewstep.cli import main
 from fewstep.estimators import FewShotRegressor, load
-from fewstep.models import adapt
-from fewstep.problems import answer_tasks, choose_rows, curve_of, draws_of, read_frame, running
+from fewstep.models import adapt, calibrate
+from fewstep.problems import Answers, answer_tasks, by_fold, choose_rows, curve_of, draws_of, read_frame, running
 from fewstep.runs import open_run
 from fewstep.runs.settings import completed
 from fewstep.serve.client import _prepare
 from fewstep.tables import (
+    Column,
     Draw,
     Roles,
     Schema,
+    join_rows,
+    large_enough,
     make_table,
     outside,
     read,
@@ -82,6 +85,34 @@ class TestGroups:
         made["station"][5] = "elsewhere"
         with pytest.raises(FewstepError, match=r"has rows in two groups, '(s\d|elsewhere)' and '(s\d|elsewhere)'"):
             make_table(read(made), ROLES._replace(group="station"))
+
+    def test_tasks_know_their_group_and_count_with_it(self, frame):
+        """Intervals are as wide as if a group were one task, and folds leave whole groups out."""
+        table = make_table(frame, ROLES._replace(group="station"))
+        test = table.parts["test"]
+        assert test.groups == tuple(name.split("-")[0] for name in test.names)
+        assert len(set(test.units.tolist())) == len(set(test.groups)) == len(test.names) / 2
+        few = large_enough(test._replace(counts=np.where(np.arange(len(test.names)) == 1, 2, test.counts)), 3, "test")
+        assert few.groups == (test.groups[0], *test.groups[2:])
+        both = join_rows(table.parts["train"], table.parts["validation"])
+        assert both.groups == tuple(name.split("-")[0] for name in both.names)
+        said = by_fold(both, 1, lambda which: lambda x: np.full((len(x), 1), which.sum()), seed=0)
+        assert all(len(set(said[np.repeat(both.units, both.counts) == n, 0])) == 1 for n in range(max(both.units) + 1))
+        random = np.random.default_rng(0)
+        mean, y = (
+            np.zeros((12, 1, 1, 30, 1)),
+            random.normal(0, np.repeat(random.lognormal(size=4), 3)[:, None], (12, 30)),
+        )
+        answers = Answers(mean, mean, mean[None], y[:, None, :, None], np.ones((12, 1, 30)))
+        whole = Answers(
+            *(np.zeros((4, 1, 1, 90, 1)),) * 2,
+            np.zeros((1, 4, 1, 1, 90, 1)),
+            y.reshape(4, 1, 90, 1),
+            np.ones((4, 1, 90)),
+        )
+        grouped = calibrate({5: answers._replace(units=np.repeat([7, 3, 5, 1], 3))})
+        assert grouped.ratios[5][0.9] == pytest.approx(calibrate({5: whole}).ratios[5][0.9])
+        assert grouped.ratios[5][0.9] > calibrate({5: answers}).ratios[5][0.9]
 
     def test_folds_are_a_partition(self, frame):
         tests = [make_table(frame, ROLES, draw=Draw(7, folds=3, fold=n)).split["test"] for n in (1, 2, 3)]
@@ -237,10 +268,25 @@ class TestCycles:
         made = source(weather(years=3, rows=60))
         note = make_table(read(made), ROLES._replace(x=("day", "date"))).note
         assert "`cyclic='day=365.25'`" in note
-        assert "The dates of 'date' span 3.0 years" in note
+        assert "the day of year of 'date' by " in note
+        assert "use `dates='day-of-year'`" in note
         asked = ROLES._replace(x=("day", "date"), cyclic=("day=365.25",), dates=("day-of-year",))
         assert make_table(read(made), asked).note == ""
         assert make_table(read(made | {"day": made["day"] + 0.5}), ROLES).note == ""
+
+    def test_only_what_helps_is_suggested(self):
+        """A week's rhythm in the target is seen, and none where there is none."""
+        made = source(weather(years=3, rows=60))
+        days = np.asarray([date.fromisoformat(day).weekday() for day in made["date"]])
+        random = np.random.default_rng(0)
+        noise, weekly = random.normal(size=len(days)), random.normal(size=len(days)) + 5 * (days >= 5)
+        roles = ROLES._replace(x=("date", "day"))
+        assert make_table(read(made | {"temp": noise}), roles).note == ""
+        note = make_table(read(made | {"temp": weekly}), roles).note
+        assert note.startswith("A linear fit has a smaller error with the weekday of 'date' by ")
+        assert note.endswith(": use `dates='days weekday'`.")
+        classes = np.where(weekly > 2, "high", "low")
+        assert "the weekday of 'date' by" in make_table(read(made | {"temp": classes}), roles).note
 
     def test_a_curve_runs_along_a_cycle(self, frame):
         table = make_table(frame, ROLES._replace(cyclic=("day=365.25",)))
@@ -465,6 +511,20 @@ def test_the_client_sends_frames():
     sent = _prepare({"columns": frame})["columns"]
     assert sent == {"day": [3, None], "at": ["2024-05-31T00:00:00", None], "long": [1.5, None], "yes": [1, 0]}
     assert json.loads(json.dumps(sent)) == sent
+
+
+def test_true_and_false_are_the_same_however_they_are_written():
+    """A file has them as text, a frame as what they are, and the service as 1 and 0."""
+    written = np.asarray(["TRUE", "FALSE", None], object)
+    of_text = Column.learn("yes", read_cells(read({"yes": written}), "yes"), np.arange(3))
+    of_frame = Column.learn("yes", read_cells(read({"yes": np.asarray([True, False])}), "yes"), np.arange(2))
+    assert (of_text.kind, of_frame.kind) == ("category", "number")
+    for cells in (written, ["True", "False", None], [True, False, None], [1.0, 0.0, None], ["true", "false", ""]):
+        asked = read({"yes": np.asarray(cells, object)})
+        np.testing.assert_array_equal(of_text.encode(asked, missing="mean", strict=True), [[0, 1], [1, 0], [0, 0]])
+        assert of_frame.encode(asked, missing="mean", strict=True)[:2].argmax() == 0
+    with pytest.raises(FewstepError, match="holds 'maybe' in the column 'yes'"):
+        of_text.encode(read({"yes": np.asarray(["maybe"], object)}), missing="mean", strict=True)
 
 
 SMALL = {"steps": 8, "seeds": 1, "hidden": (8,), "shots": 4, "random_state": 0}

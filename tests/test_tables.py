@@ -351,7 +351,7 @@ class TestJudging:
             made.half(spread, 0.0, 5, 0.7)
 
     @pytest.mark.parametrize(
-        "names", [BASELINES[:2], pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
+        "names", [("pooled", "pooled + offset"), pytest.param(BASELINES, marks=pytest.mark.slow)], ids=["two", "all"]
     )
     @pytest.mark.slow
     def test_baselines(self, names, monkeypatch):

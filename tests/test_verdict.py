@@ -84,6 +84,17 @@ class TestInterval:
         ]  # a small bias: the ratio of means is that of these tasks
         assert 0.9 <= np.mean(inside) <= 0.99
 
+    def test_tasks_of_a_group_count_once(self):
+        """Ten years of each of four stations tell no more than four stations, where a station's years are alike."""
+        own, other = (np.repeat(each, 10) for each in errors(0.1, 4, 0.15))
+        alone, grouped = (judge_errors(own, other, shots=5, units=u) for u in (None, np.arange(40) // 10))
+        assert alone.decision == "use"
+        assert grouped.decision == "undecided"
+        assert (alone.error, alone.improvement) == (grouped.error, pytest.approx(grouped.improvement))
+        assert f"better on {grouped.better} of 4 groups" in grouped.sentence
+        once = judge_errors(own[::10], other[::10], shots=5)
+        assert (grouped.low, grouped.high) == (pytest.approx(once.low), pytest.approx(once.high))
+
 
 class TestAnswers:
     def test_of_numbers_by_scale_and_weight(self):

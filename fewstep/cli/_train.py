@@ -222,6 +222,9 @@ class _Training:
             raise FewstepError("--budget and --steps are both given. Keep one.")
         if distributed.several():
             raise FewstepError("--budget does not apply to several processes. Give --steps instead.")
+        if self.experiment.has("seconds"):
+            _show.say(f"Planning each member for its part of {self.settings.budget}.")
+            return planned(self.experiment, path, seconds, overwrite=self.settings.overwrite)
         _show.say(f"Measuring how many steps fit into {self.settings.budget}.")
         experiment = planned(self.experiment, path, seconds, overwrite=self.settings.overwrite)
         _show.say(f"Training {experiment.steps} steps.")

@@ -1,6 +1,7 @@
 """Texts by class: a CSV with columns of texts and labels, or a folder with one folder of .txt files per class."""
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def read_texts(path: Path, text: str = "", label: str = "", *, labeled: bool = T
     if path.suffix.lower() == ".txt":
         if labeled:
             raise FewstepError(f"{path} has texts without labels. Give a CSV with both, or a folder for each class.")
-        lines = [line for line in _content(path).splitlines() if line.strip()]
+        lines = [line for line in _content(path).split("\n") if line.strip()]
         return Texts([_checked(line, f"Line {n + 1} of {path}") for n, line in enumerate(lines)], [])
     return _read_csv(path, text, label, labeled=labeled)
 
@@ -50,7 +51,7 @@ def read_texts(path: Path, text: str = "", label: str = "", *, labeled: bool = T
 def _read_csv(path: Path, text: str, label: str, *, labeled: bool) -> Texts:
     csv.field_size_limit(2**31 - 1)  # a long text is refused below, with its row
     try:
-        rows = list(csv.DictReader(_content(path).splitlines(keepends=True)))
+        rows = list(csv.DictReader(io.StringIO(_content(path), newline="")))
     except csv.Error as error:
         raise FewstepError(f"{path} is not a CSV: {error}.") from None
     columns = [name for name in (rows[0] if rows else {}) if name is not None]

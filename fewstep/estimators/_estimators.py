@@ -119,7 +119,8 @@ class FewShotEstimator(BaseEstimator, ABC):
         rows = {part: np.flatnonzero(np.isin(kept, some)) for part, some in rows.items()}
         schema = self._schema(usable, rows["train"], target.shape[1:])
         place = None if place is None else place[kept]
-        parts = encode(schema, usable, names[kept], rows, place, self.support)  # type: ignore[arg-type]
+        own = None if groups is None else groups[kept]
+        parts = encode(schema, usable, names[kept], rows, place, self.support, own)  # type: ignore[arg-type]
         schema = dataclasses.replace(schema, typical=learn_typical(parts["train"]))
         experiment = self._experiment(schema, _input.shots_of(self.shots, parts), seed)
         table = Table(schema, {}, parts)

@@ -1,5 +1,6 @@
 """An experiment: what to train, on what, and how; and what is built of it."""
 
+from fewstep.experiments._auto import weight_sizes as weight_sizes
 from fewstep.experiments._fitting import TrainedMember as TrainedMember
 from fewstep.experiments._heads import LEARNER_METHODS as LEARNER_METHODS
 from fewstep.experiments._methods import ALIASES as ALIASES

@@ -65,7 +65,7 @@ def _has_one_number(experiment: "Experiment") -> bool:
     return not schema.classes and len(schema.targets) == 1
 
 
-def sizes_of(shots: int) -> tuple[int, ...]:
+def weight_sizes(shots: int) -> tuple[int, ...]:
     """The numbers of rows that weights are chosen for, if so many are expected."""
     return tuple(sorted({*(n for n in _SIZES if n <= max(2 * shots, 10)), shots}))
 
@@ -75,7 +75,7 @@ def learner(
 ) -> Learner:
     """The portfolio of the members."""
     known = None if problem.classes else _credible(problem.details.schema)
-    return portfolio(parts, sizes_of(experiment.shots), problem.loss, classes=problem.classes, credible=known)
+    return portfolio(parts, weight_sizes(experiment.shots), problem.loss, classes=problem.classes, credible=known)
 
 
 def _credible(schema: Schema) -> Credible:
@@ -103,15 +103,16 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
             diverged.add(name)
     held_out = problem.held_out("validation")
     if set(held_out.names) & set(problem.held_out("train").names):  # too few tasks to choose by
-        sizes = sizes_of(experiment.shots)
+        sizes = weight_sizes(experiment.shots)
         equal = np.full((len(sizes), len(trained)), 1 / len(trained), np.float32)
         return Fitted({"members": {n: m.metas for n, m in trained.items()}, "weights": jnp.asarray(equal)})
     say("Choosing the weights on the validation tasks.")
-    sizes, by_member = sizes_of(experiment.shots), []
+    sizes, by_member = weight_sizes(experiment.shots), []
     for name, member in built.parts.items():
         answered = _answers(member, trained[name].metas, held_out, sizes, experiment.seed)
         by_member.append({n: _unusable(a) for n, a in answered.items()} if name in diverged else answered)
     answers, weights = combine(by_member, sizes, classes=problem.classes, seed=experiment.seed)
+    say(_mixture(list(trained), weights[sizes.index(experiment.shots)], experiment.shots))
     if experiment.refit:
         for (name, member), share in zip(built.parts.items(), weights.max(0), strict=True):
             if share > 0:
@@ -120,6 +121,12 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
                     trained[name] = _sound(train(f"{name}-all", member.again(trained[name])))
     metas = {name: member.metas for name, member in trained.items()}
     return Fitted({"members": metas, "weights": jnp.asarray(weights, jnp.float32)}, answers)
+
+
+def _mixture(names: list[str], weights: np.ndarray, shots: int) -> str:
+    """What the answer is made of, in words."""
+    shares = [f"{weights[n]:.0%} {names[n]}" for n in np.argsort(-weights, kind="stable") if weights[n] >= 0.005]
+    return f"After {shots} row{'s' * (shots > 1)} the answer is {', '.join(shares)}."
 
 
 def _unusable(answers: Answers) -> Answers:

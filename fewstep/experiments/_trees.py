@@ -15,7 +15,7 @@ from fewstep._rule import Meta
 from fewstep._streams import TABLE
 from fewstep.learners.forest import Forest, Sample, fit_forest
 from fewstep.learners.trees import BASE, SECOND, offset_of, support_features, with_base
-from fewstep.problems import by_fold
+from fewstep.problems import by_fold, sample_of
 from fewstep.tables import Rows, draw_episode, row_arrays
 
 _KEPT = 2  # tables whose trees are kept for the next method on them
@@ -45,15 +45,15 @@ class Trees:
     @cached_property
     def base(self) -> tuple[Forest, int]:
         """The forest of all rows, and its number of trees."""
-        rows = _sample(self.train)
+        rows = sample_of(self.train)
         if self.rounds:
             return self._fit(rows, None, trees=max(1, self.rounds[0]), size=BASE)
-        return self._fit(rows, _sample(self.validation), size=BASE)
+        return self._fit(rows, sample_of(self.validation), size=BASE)
 
     @cached_property
     def out_of_fold(self) -> Rows:
         """The training rows, behind each what a forest says that was fitted without its task."""
-        every = _sample(self.train)
+        every = sample_of(self.train)
 
         def fit(which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
             some = Sample(*(part[which] for part in every))
@@ -154,7 +154,7 @@ def trees_of(train: Rows, validation: Rows, how: How) -> Trees:
 
 def _digest(rows: Rows) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for array in (rows.x, rows.y, rows.counts):
+    for array in (rows.x, rows.y, rows.counts, rows.units):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
@@ -162,12 +162,6 @@ def _digest(rows: Rows) -> str:
 @jax.jit
 def _evaluate(forest: Forest, x: Array) -> Array:
     return with_base(forest, x)
-
-
-def _sample(rows: Rows) -> Sample:
-    """All rows, each task counting alike, but for small ones."""
-    weight = np.repeat(1.0 / np.maximum(rows.counts, 10), rows.counts)
-    return Sample(rows.x, rows.y, weight / weight.mean())
 
 
 def _errors(answer: Array, query: Batch, classes: bool) -> Array:

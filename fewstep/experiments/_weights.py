@@ -30,14 +30,15 @@ def combine(
     by_member: Sequence[Mapping[int, Answers]], sizes: Sequence[int], *, classes: bool, seed: int
 ) -> tuple[dict[int, Answers], Float[np.ndarray, "sizes members"]]:
     """What the members answer together after learning from each number of rows, each task by weights that were chosen
-    without it; and the weights that all tasks choose."""
+    without it and its group; and the weights that all tasks choose."""
     usable = np.asarray([all(np.isfinite(answers.mean).all() for answers in of.values()) for of in by_member])
     choose = _by_likelihood(by_member, sizes, usable) if classes else _by_error(by_member, sizes, usable)
-    tasks = len(by_member[0][sizes[0]].mean)
-    fold = np.random.default_rng(seed).permutation(tasks) % min(_FOLDS, tasks)
+    units = by_member[0][sizes[0]].unit
+    tasks, count = len(units), int(units.max()) + 1
+    fold = (np.random.default_rng(seed).permutation(count) % min(_FOLDS, count))[units]
     together = {}
     for size in sizes:
-        weights = np.stack([choose(size, (fold != n) | (tasks == 1)) for n in range(fold.max() + 1)])[fold]
+        weights = np.stack([choose(size, (fold != n) | (count == 1)) for n in range(fold.max() + 1)])[fold]
         together[size] = _mixed([of[size] for of in by_member], weights)
     # Six digits are all that tasks can tell, and are the same however a machine rounds what they are chosen by.
     return together, np.round(np.stack([choose(size, np.ones(tasks, bool)) for size in sizes]), 6)

@@ -110,13 +110,15 @@ class Experiment:
 
     def differing(self) -> dict[str, Value]:
         """The options other than their defaults; nothing of where data are."""
-        plain = Experiment(self.method, self.tasks, folder=self.folder)
+        first = Experiment(self.method, self.tasks, folder=self.folder)
+        encoder = {"encoder": self.encoder} if self.has("encoder") else {}  # which decides what other options there are
+        plain = Experiment(self.method, self.tasks, folder=self.folder, **encoder)
         hidden = {field.name for group in self.groups for field in dataclasses.fields(group) if field.metadata[HIDDEN]}
         names = self.settings().keys() - hidden - {"method", "tasks"}
         return {
             name: _file_name(value)
             for name, value in self.settings().items()
-            if name in names and not (plain.has(name) and plain.value(name) == value)
+            if name in names and not _is(first if name in encoder else plain, name, value)
         }
 
     @property
@@ -275,6 +277,11 @@ def _member(whole: Experiment, method: str, options: Values) -> Experiment:
     if not member.has("outer_lr") or whole.effort == 1:
         return member
     return member.replace(steps=max(1, round(whole.effort * member.steps)))
+
+
+def _is(experiment: Experiment, name: str, value: Value) -> bool:
+    """Whether an experiment has an option, with this value."""
+    return experiment.has(name) and bool(experiment.value(name) == value)
 
 
 def _file_name(value: Value) -> Value:

@@ -77,8 +77,9 @@ def read_archive(
 def archive_kind(path: Path) -> str:
     """What a file that `write_archive` wrote holds; empty where that cannot be read."""
     ended = path.with_name(path.name + ".npz")
+    path = ended if ended.is_file() and not path.is_file() else path
     try:
-        with np.load(ended if ended.is_file() and not path.is_file() else path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return str(json.loads(file[_ABOUT].tobytes())["kind"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error):
         return ""

@@ -8,39 +8,32 @@ meta-parameters are; those that number features and nodes have no derivative.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fewstep._errors import FewstepError
+from fewstep.learners import _boosting_lightgbm, _boosting_sklearn
+from fewstep.learners._boosting import Boosted
+from fewstep.learners._boosting import Sample as Sample
+from fewstep.learners._boosting import Size as Size
 
+Engine: TypeAlias = Literal["sklearn", "lightgbm"]
 Forest: TypeAlias = dict[str, Any]  # arrays of NumPy where it is fitted, of JAX where it is a meta-parameter
-_MANY = 500_000  # rows that are worth several threads: of 55,000 rows and 45 columns a tree takes one 30 ms
 _NEVER = -5.0  # the logit of a class that no row to fit to has
 
 
-class Size(NamedTuple):
-    """The largest forest: so many trees per output, of so many leaves and so deep."""
-
-    trees: int = 150
-    leaves: int = 16
-    depth: int = 6
-
-    @property
-    def nodes(self) -> int:
-        """The nodes of a tree with all its leaves."""
-        return 2 * self.leaves - 1
+def usual_engine() -> Engine:
+    """LightGBM where it is installed, else scikit-learn."""
+    return "lightgbm" if find_spec("lightgbm") else "sklearn"
 
 
-class Sample(NamedTuple):
-    """Rows to fit a forest to: x, y and how much each counts."""
-
-    x: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
+def can_fit() -> bool:
+    """Whether a library that fits trees is installed."""
+    return bool(find_spec("lightgbm") or find_spec("sklearn"))
 
 
 def empty_forest(outputs: int, size: Size = Size()) -> Forest:  # noqa: B008  # a tuple of numbers
@@ -75,13 +68,14 @@ def evaluate_forest(
 
 def fit_forest(
     train: Sample, validation: Sample | None, *, outputs: int, classes: bool, trees: int | None = None, seed: int = 0,
-    size: Size = Size(),  # noqa: B008
+    size: Size = Size(), engine: Engine | None = None,  # noqa: B008
 ) -> tuple[Forest, int]:  # fmt: skip
     """Fits a forest, and stops where it is best on the `validation` rows, or after so many `trees`; with their number.
 
-    Of classes, a forest says logits: of two classes the first has none of its own.
+    Of classes, a forest says logits: of two classes the first has none of its own. The `engine` is LightGBM where it is
+    installed, else scikit-learn.
     """
-    how = partial(_fit_one, trees=trees, seed=seed, size=size)
+    how = partial(_fit_one, trees=trees, seed=seed, size=size, engine=engine or usual_engine())
     if classes:
         return how(train, validation, outputs=outputs, classes=True)
     held_out = lambda number: None if validation is None else _only(validation, number)
@@ -97,54 +91,36 @@ def _only(rows: Sample, number: int) -> Sample:
 
 
 def _fit_one(
-    train: Sample, validation: Sample | None, *, outputs: int, classes: bool, trees: int | None, seed: int, size: Size
-) -> tuple[Forest, int]:
+    train: Sample, validation: Sample | None, *, outputs: int, classes: bool, trees: int | None, seed: int, size: Size,
+    engine: Engine,
+) -> tuple[Forest, int]:  # fmt: skip
     """A forest of classes, or of one number."""
     present = np.unique(train.y) if classes else np.zeros(0)
     if classes and len(present) < 2:
         return _constant(train, outputs, size), 0
     known = None if validation is None or (classes and not np.isin(validation.y, present).all()) else validation
-    model = _model(classes, len(train.y), trees or size.trees, known is not None, seed, size)
-    held_out = {} if known is None else {"X_val": known.x, "y_val": known.y, "sample_weight_val": known.weight}
-    from threadpoolctl import threadpool_limits
-
-    # Threads that wait for each other cost more than one, and on a busy machine they mostly wait.
-    with threadpool_limits(None if len(train.y) > _MANY else 1, user_api="openmp"):
-        model.fit(train.x, train.y, train.weight, **held_out)
-    count = len(model._predictors) if known is None else int(np.argmax(model.validation_score_))
+    coded = lambda rows: rows._replace(y=np.searchsorted(present, rows.y)) if classes else rows
+    boost = _boosting_lightgbm.boost if engine == "lightgbm" else _boosting_sklearn.boost
+    boosted = boost(
+        coded(train), None if known is None else coded(known), len(present), trees or size.trees, seed, size
+    )  # fmt: skip
     columns = [0] if not classes else [int(label) for label in present[(1 if len(present) == 2 else 0) :]]
-    forest = _as_arrays(model, count, columns, outputs, size)
+    forest = _as_arrays(boosted, columns, outputs, size)
     if classes and len(present) < outputs:
         forest["start"][np.setdiff1d(np.arange(outputs), present)] = _NEVER
-    return forest, count
+    return forest, boosted.best
 
 
-def _model(classes: bool, rows: int, trees: int, stops: bool, seed: int, size: Size) -> Any:
-    """The boosted trees of scikit-learn."""
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    except ImportError:
-        raise FewstepError("Trees are fitted by scikit-learn: pip install 'fewstep[sklearn]'.") from None
-    factory = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    return factory(
-        max_iter=trees, learning_rate=0.08, max_leaf_nodes=size.leaves, max_depth=size.depth,
-        min_samples_leaf=max(2, min(20, rows // 50)), l2_regularization=1.0, n_iter_no_change=15,
-        early_stopping=stops, random_state=seed,
-    )  # fmt: skip
-
-
-def _as_arrays(model: Any, count: int, columns: Sequence[int], outputs: int, size: Size) -> Forest:
-    """The first `count` rounds of a fitted model, each with a tree for each of these columns."""
+def _as_arrays(boosted: Boosted, columns: Sequence[int], outputs: int, size: Size) -> Forest:
+    """The best rounds of trees, each with a tree for each of these columns."""
     forest = empty_forest(outputs, size)
-    forest["start"][columns] = np.reshape(model._baseline_prediction, -1)
-    for number, trees in enumerate(model._predictors[:count]):
+    forest["start"][columns] = boosted.start
+    for number, trees in enumerate(boosted.rounds[: boosted.best]):
         for column, tree in zip(columns, trees, strict=True):
-            nodes, place = tree.nodes, (number, column, slice(len(tree.nodes)))
-            own, leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)
-            forest["feature"][place] = nodes["feature_idx"]
-            forest["threshold"][place] = _rounded_down(np.where(leaf, 0.0, nodes["num_threshold"]))
-            forest["value"][place] = np.where(leaf, nodes["value"], 0.0)
-            forest["children"][place] = np.stack([np.where(leaf, own, nodes[side]) for side in ("left", "right")], 1)
+            place = (number, column, slice(len(tree.value)))
+            forest["feature"][place], forest["value"][place] = tree.feature, tree.value
+            forest["threshold"][place] = _rounded_down(tree.threshold)
+            forest["children"][place] = tree.children
     return forest
 
 

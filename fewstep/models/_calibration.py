@@ -110,12 +110,13 @@ class _Fit(NamedTuple):
 
 
 def _by_output(answers: Answers) -> list[list[_Errors]]:
-    """The errors of each output, task by task."""
+    """The errors of each output, task by task, or group by group where tasks are held out in groups: those of one group
+    are alike, as the rows of one task are."""
     wrong, spread = np.abs(answers.mean[:, :, 0] - answers.y), answers.spread[:, :, 0]
     left = np.broadcast_to(residual_of(answers), wrong.shape)
-    counts = answers.weight > 0
+    counts, of_unit = answers.weight > 0, [answers.unit == n for n in range(answers.unit.max() + 1)]
     return [
-        [_Errors(*(part[n][counts[n]][:, output] for part in (wrong, spread, left))) for n in range(len(wrong))]
+        [_Errors(*(part[own][counts[own]][:, output] for part in (wrong, spread, left))) for own in of_unit]
         for output in range(wrong.shape[-1])
     ]
 
@@ -161,13 +162,13 @@ def coverage(calibration: Calibration, answers: Answers, shots: int, level: floa
 
 
 def each_left_out(answers: Answers, shots: int, level: float = 0.9) -> float | None:
-    """The share of each task's true values inside intervals that were calibrated on the other tasks."""
-    tasks = len(answers.mean)
-    if tasks < 2:
+    """The share of each task's true values inside intervals that were calibrated on the other tasks, or groups."""
+    units = answers.unit
+    if (count := units.max() + 1) < 2:
         return None
     shares = []
-    for fold in np.array_split(np.arange(tasks), min(tasks, _FOLDS)):
-        others = np.setdiff1d(np.arange(tasks), fold)
-        known = calibrate({shots: answers.of_tasks(others)})
-        shares.append(coverage_by_task(known, answers.of_tasks(fold), shots, level))
+    for fold in np.array_split(np.arange(count), min(count, _FOLDS)):
+        own = np.isin(units, fold)
+        known = calibrate({shots: answers.of_tasks(~own)})
+        shares.append(coverage_by_task(known, answers.of_tasks(own), shots, level))
     return float(np.concatenate(shares).mean())

@@ -14,7 +14,7 @@ from fewstep._episode import Batch
 from fewstep._errors import FewstepError
 from fewstep._learner import Adapted, Learner
 from fewstep._rule import Meta
-from fewstep.experiments import Built, Experiment
+from fewstep.experiments import Built, Experiment, weight_sizes
 from fewstep.models._calibration import Calibration
 from fewstep.models._layers import moved, unit_shares
 from fewstep.problems import Kind, Problem, moments
@@ -100,6 +100,15 @@ class Model:
             metas = {seed: jax.tree.map(lambda leaf, n=n: leaf[n], whole["members"][name]) for n, seed in seeds}
             models[name] = Model(built, metas, self.step)
         return models
+
+    @property
+    def weights(self) -> dict[int, dict[str, float]]:
+        """The weight of each of its parts by the number of rows learned from, if it is made of several."""
+        if not self.built.parts:
+            return {}
+        of_sizes = np.asarray(self.meta()["weights"]).tolist()
+        sizes = weight_sizes(self.experiment.shots)
+        return {size: dict(zip(self.built.parts, row, strict=True)) for size, row in zip(sizes, of_sizes, strict=True)}
 
     def meta(self, seed: int | None = None) -> Meta:
         """The meta-parameters of one of its seeds, the first by default."""

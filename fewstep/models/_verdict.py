@@ -19,7 +19,8 @@ class Verdict:
 
     `error` is the model's on the held-out tasks and `pooled` that of the reference, in the target's unit, or the log
     loss of classes. `improvement` is relative to the reference, with its paired 95% interval from `low` to `high`;
-    `better` counts the tasks on which the model is ahead. `accuracy` of classes is of the model and of the reference.
+    `better` counts the tasks on which the model is ahead, or the groups, where tasks are held out in so many `groups`.
+    `accuracy` of classes is of the model and of the reference.
     """
 
     shots: int
@@ -34,6 +35,7 @@ class Verdict:
     decision: Decision
     accuracy: tuple[float, float] | None = None
     diverged: int = 0
+    groups: int = 0
 
     @property
     def sentence(self) -> str:
@@ -44,7 +46,7 @@ class Verdict:
         error = f"Learning from {rows}: {self.metric} {self.error:.3g}"
         if self.accuracy is not None:
             error += " (accuracy {:.0%}, pooled {:.0%})".format(*self.accuracy)
-        ahead = f"better on {self.better} of {_tasks(self.tasks)}"
+        ahead = f"better on {self.better} of {_tasks(self.groups, 'group') if self.groups else _tasks(self.tasks)}"
         if self.decision == "use":
             gain = f"{_percent(self.improvement)} better than a pooled model ({_span(self.low, self.high)})"
             return f"{error}, {gain}, {ahead}: use it."
@@ -55,7 +57,8 @@ class Verdict:
             return f"{error}, {gain}; adapting does not help here: use the pooled model."
         against = f"{error}, {self.pooled:.3g} of a pooled model, {ahead}"
         if not np.isfinite(self.low):
-            return f"{against}; one held-out task cannot tell: evaluate on more tasks."
+            what = "group" if self.groups else "task"
+            return f"{against}; one held-out {what} cannot tell: evaluate on more {what}s."
         return f"{against}; the difference is within noise ({_span(self.low, self.high)}): evaluate on more tasks."
 
     def to_json(self) -> dict[str, JSON]:
@@ -72,16 +75,17 @@ def judge(
     accuracy = None
     if classes:
         accuracy = (_accuracy(answers), _accuracy(pooled))
-    return judge_errors(own, other, shots, classes=classes, accuracy=accuracy)
+    return judge_errors(own, other, shots, classes=classes, accuracy=accuracy, units=answers.unit)
 
 
 def judge_errors(
     own: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray, shots: int, *, classes: bool = False,
-    accuracy: tuple[float, float] | None = None,
+    accuracy: tuple[float, float] | None = None, units: np.ndarray | None = None,
 ) -> Verdict:  # fmt: skip
     """The verdict from the error of each task, a mean square or a log loss, of a model and of the reference.
 
-    The interval is that of the logarithm of the ratio of the two means, with the tasks as pairs, by Student's t.
+    The interval is that of the logarithm of the ratio of the two means, with the tasks as pairs, by Student's t; with
+    the groups of tasks, numbered by `units`, where tasks come in groups: those of one group are alike.
     """
     own, other = np.asarray(own, float), np.asarray(other, float)
     half = 1.0 if classes else 0.5  # errors are shown as the root of the mean square
@@ -89,26 +93,29 @@ def judge_errors(
     if bad:
         nan = float("nan")
         return Verdict(shots, metric, nan, _root(other, half), nan, nan, nan, 0, len(own), "pooled", accuracy, bad)
-    low, middle, high = (1 - np.exp(half * end) for end in _log_ratio(own, other))
+    units = np.arange(len(own)) if units is None else units
+    low, middle, high = (1 - np.exp(half * end) for end in _log_ratio(own, other, units))
     decision: Decision = "use" if low > 0 else "pooled" if high < _WORTH else "undecided"
+    groups = int(units.max()) + 1
+    better = int((np.bincount(units, own - other) < 0).sum())
     return Verdict(
-        shots, metric, _root(own, half), _root(other, half), middle, low, high, int((own < other).sum()), len(own),
-        decision, accuracy,
+        shots, metric, _root(own, half), _root(other, half), middle, low, high, better, len(own), decision, accuracy,
+        groups=groups if groups < len(own) else 0,
     )  # fmt: skip
 
 
-def _log_ratio(own: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
+def _log_ratio(own: np.ndarray, other: np.ndarray, units: np.ndarray) -> tuple[float, float, float]:
     """The logarithm of the ratio of two means over the same tasks, and its 95% interval: upper end, middle, lower end.
-    The interval is infinite for one task."""
+    The interval is infinite for one unit, a task or a group of them."""
     from scipy.special import stdtrit
 
     small = np.finfo(float).tiny
-    above, below, count = max(own.mean(), small), max(other.mean(), small), len(own)
+    above, below, count = max(own.mean(), small), max(other.mean(), small), int(units.max()) + 1
     middle = float(np.log(above / below))
     if count < 2:
         return np.inf, middle, -np.inf
-    apart = own / above - other / below  # the influence of each task on the logarithm
-    reach = float(stdtrit(count - 1, 0.975) * apart.std(ddof=1) / count**0.5)
+    apart = np.bincount(units, own / above - other / below)  # the influence of each unit on the logarithm, times tasks
+    reach = float(stdtrit(count - 1, 0.975) * apart.std(ddof=1) * count**0.5 / len(own))
     return middle + reach, middle, middle - reach
 
 
@@ -121,8 +128,8 @@ def _accuracy(answers: Answers) -> float:
     return float((right.sum(-1) / answers.weight.sum(-1)).mean())
 
 
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
+def _tasks(count: int, what: str = "task") -> str:
+    return f"{count} {what}{'s' * (count > 1)}"
 
 
 def _percent(share: float) -> str:

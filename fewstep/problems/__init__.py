@@ -5,6 +5,7 @@
 """
 
 from fewstep.problems._base import by_fold as by_fold
+from fewstep.problems._base import sample_of as sample_of
 from fewstep.problems._baselines import BASELINES as BASELINES
 from fewstep.problems._baselines import compare as compare
 from fewstep.problems._drawing import draw_tasks as draw_tasks

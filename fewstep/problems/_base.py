@@ -51,7 +51,7 @@ def fit_base(name: str, train: Rows, validation: Rows, target: Target, *, seed: 
             f"`base` is {name!r}, and there is one training task. A base needs two or more: leave it out."
         )
     if name == TREES:
-        forest, count = fit_forest(_sample(train), _sample(validation), **target._asdict(), seed=seed, size=_SIZE)
+        forest, count = fit_forest(sample_of(train), sample_of(validation), **target._asdict(), seed=seed, size=_SIZE)
         return {"trees": count, "forest": _text(_packed(forest))}
     model = _fitted(name, train.x, train.y)
     return {"estimator": type(model).__name__, "skops": _text(_dump(name, model))}
@@ -62,7 +62,7 @@ def out_of_fold(name: str, kept: Kept, rows: Rows, target: Target, *, seed: int)
 
     def fit(which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         if name == TREES:
-            some = Sample(*(part[which] for part in _sample(rows)))
+            some = Sample(*(part[which] for part in sample_of(rows)))
             trees: Any = max(1, int(kept["trees"]))
             forest, _ = fit_forest(some, None, **target._asdict(), trees=trees, seed=seed, size=_SIZE)
             return lambda x: np.asarray(_evaluate(forest, x))
@@ -75,9 +75,10 @@ def out_of_fold(name: str, kept: Kept, rows: Rows, target: Target, *, seed: int)
 def by_fold(
     rows: Rows, outputs: int, fit: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], seed: int
 ) -> np.ndarray:
-    """What is said of each row by a fit to other tasks: `fit(which)` is a fit to some of the rows."""
-    count = len(rows.names)
-    fold = np.repeat(np.random.default_rng(seed).permutation(count) % min(_FOLDS, count), rows.counts)
+    """What is said of each row by a fit to other tasks, or other groups: `fit(which)` is a fit to some of the rows."""
+    units = rows.units
+    count = int(units.max()) + 1
+    fold = np.repeat((np.random.default_rng(seed).permutation(count) % min(_FOLDS, count))[units], rows.counts)
     said = np.zeros((len(rows.x), outputs), np.float32)
     for number in range(fold.max() + 1):
         said[fold == number] = fit(fold != number)(rows.x[fold == number])
@@ -103,7 +104,7 @@ def read_base(kept: Kept, target: Target, network: Callable[..., Network]) -> Ba
     return Base(predict, network, False)
 
 
-def _sample(rows: Rows) -> Sample:
+def sample_of(rows: Rows) -> Sample:
     """All rows, each task counting alike, but for small ones."""
     weight = np.repeat(1.0 / np.maximum(rows.counts, 10), rows.counts)
     return Sample(rows.x, rows.y, weight / weight.mean())

@@ -6,6 +6,7 @@ steps) is chosen on the validation tasks.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -21,17 +22,22 @@ from fewstep._learner import Adapted, Learner, gradient_learner
 from fewstep._network import Network
 from fewstep._rule import Meta
 from fewstep.learners import FITTING
+from fewstep.learners.forest import can_fit, fit_forest
+from fewstep.learners.trees import BASE
 from fewstep.networks.mlp import mlp
+from fewstep.problems._base import sample_of
 from fewstep.problems._held_out import Answers, TaskScore, answer_tasks, draws_of, score_answers
-from fewstep.problems._probability import best_temperature, tempered
 from fewstep.tables import Rows, Table, large_enough, whole_tasks
 from fewstep.training import train
 
 POOLED, OFFSET, FINETUNED = "pooled", "pooled + offset", "pooled, fine-tuned"
+POOLED_TREES = "pooled trees"
 RIDGE, PROCESS = "ridge, each task alone", "Gaussian process, each task alone"
 MIXED, PRIOR = "linear mixed effects", "Gaussian process, learned prior"
 BASELINES = (POOLED, OFFSET, FINETUNED, RIDGE, PROCESS, MIXED, PRIOR)
-OF_CLASSES = (POOLED, FINETUNED, RIDGE)
+_ALL = (POOLED, POOLED_TREES, *BASELINES[1:])
+OF_CLASSES = (POOLED, POOLED_TREES, FINETUNED, RIDGE)
+OF_POOLED = (POOLED, POOLED_TREES) if can_fit() else (POOLED,)
 _PENALTIES = tuple(10.0**power for power in range(-3, 3))
 _RATES, _STEPS = (0.003, 0.01, 0.03, 0.1), (0, 1, 5, 20, 50)
 _TRAIN_STEPS = FITTING.steps
@@ -62,13 +68,14 @@ def compare(
     seed: int = 0,
     hidden: tuple[int, ...] = _HIDDEN,
     say: Callable[[str], None] = lambda message: None,
-    names: Sequence[str] = BASELINES,
+    names: Sequence[str] = _ALL,
 ) -> list[Compared]:
     """Fits every baseline to the training tasks of a table, and evaluates it on its test tasks."""
     classes = bool(of.schema.classes)
     single = len(of.schema.targets) == 1
     scale = of.schema.target.scale if single else 1.0
     names = [name for name in names if (not classes or name in OF_CLASSES) and (single or name not in (MIXED, PRIOR))]
+    names = [name for name in names if name != POOLED_TREES or name in OF_POOLED]
     rows = []
     all_fitted, within = fitted(of, seed, hidden), max(shots)
     test = large_enough(of.parts["test"], within, "test")
@@ -90,19 +97,6 @@ def answer(
         baseline.learner, [baseline.meta], rows, shots=shots, steps=steps or (baseline.steps,), draws=draws_of(rows),
         classes=bool(of.schema.classes), seed=seed, within=within,
     )  # fmt: skip
-
-
-def answer_pooled(of: Table, shots: Sequence[int], part: str = "test", seed: int = 0) -> dict[int, Answers]:
-    """What the pooled baseline answers on the tasks of a part of a table, by the number of shots: it learns from none,
-    but the draws are those of a run. Its probabilities are calibrated on the validation tasks, as a run's are."""
-    within, classes = max(shots), bool(of.schema.classes)
-    baseline = fitted(of, seed).get(POOLED, within, within)
-    answers = answer(of, baseline, of.parts[part], within, within, seed)  # alike for every number of rows
-    if not classes:
-        return dict.fromkeys(shots, answers)
-    few = min(within, int(of.parts["validation"].counts.min()) - 1)
-    at = best_temperature(answer(of, baseline, of.parts["validation"], few, few, seed))
-    return dict.fromkeys(shots, answers._replace(mean=tempered(answers.mean, at)))
 
 
 _kept: dict[tuple[str, int], "_Fitted"] = {}  # the last table's
@@ -138,6 +132,7 @@ class _Fitted:
         """One baseline, its choices made for so many shots, the first of `within` rows set apart."""
         make: dict[str, Callable[[int, int], Baseline]] = {
             POOLED: lambda shots, within: Baseline(self.pooled, self._trained(POOLED, self.pooled)),
+            POOLED_TREES: lambda shots, within: self._trees,
             OFFSET: lambda shots, within: Baseline(self.shifted, self._trained(POOLED, self.pooled)),
             FINETUNED: self._finetuned,
             RIDGE: self._ridge,
@@ -161,6 +156,16 @@ class _Fitted:
                 learner, some, steps=_TRAIN_STEPS, meta_batch=FITTING.meta_batch, optimizer=steps, seed=self.seed
             ).meta
         return self._metas[name]
+
+    @cached_property
+    def _trees(self) -> Baseline:
+        """Boosted trees of all training rows, as many as are best on the validation tasks."""
+        classes = bool(self.of.schema.classes)
+        train, validation = (sample_of(self.of.parts[part]) for part in ("train", "validation"))
+        forest, _ = fit_forest(train, validation, outputs=self.outputs, classes=classes, seed=self.seed, size=BASE)
+        loss = losses.cross_entropy if classes else losses.squared_error
+        learner = learners.pooled(self.outputs, loss, classes=classes)
+        return Baseline(learner, {"base": jax.tree.map(jnp.asarray, forest)})
 
     def _process(self, name: str, learner: Learner) -> Baseline:
         return Baseline(learner, self._trained(name, learner, rate=FITTING.rate))

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ from fewstep._network import Layer, Leaf, Network
 from fewstep.data import RowSet
 from fewstep.encoders import Encoder, Item, encode_all, factory_of, find_encoder
 from fewstep.networks.mlp import dense
-from fewstep.problems._kind import Kind, Problem
+from fewstep.problems._kind import Facts, Kind, Problem
 from fewstep.problems._options import Options, Value, Values, from_signature, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import all_encoded, encoded
@@ -143,6 +144,17 @@ def encoded_problem(encoder: Encoder, items: Items, options: Options, network: O
         n_classes=lambda: len(load("train").names), all_classes=lambda: all_encoded(load("train")),
         details=EncodedDetails(options, encoder, items, features),
     )  # fmt: skip
+
+
+def describe_encoded(problem: Problem) -> Facts:
+    """What the card of an exported model has to say: its functions take features."""
+    options, encoder, items, _ = problem.details
+    name = Path(encoder.name).name  # where it lies is nobody's business
+    return {"card": [
+        f"Tasks of {items.what} behind the encoder `{name}`, {options.shots} shots.",
+        f"x are not {items.what} but what the encoder gives for them, rows of shape {encoder.shape}: "
+        f"`encode_all(find_encoder({name!r}), items)` of `fewstep.encoders`, with the encoder's options as below.",
+    ]}  # fmt: skip
 
 
 def problem_of_items(options: Options, network: Options, items: Items) -> tuple[Problem, tuple[float, ...]]:

@@ -23,7 +23,8 @@ _QUERIES = 1000  # rows of a task to be evaluated on, at most
 class Answers(NamedTuple):
     """What an ensemble answers: mean and spread of its members, of shape (tasks, draws, steps, rows, outputs), the
     truth and which rows count. `residual` is what the mean leaves over on the rows it learned from, shaped as the mean,
-    each divided by the root of their number: the sum of squares is the mean square, and residuals mix as means do."""
+    each divided by the root of their number: the sum of squares is the mean square, and residuals mix as means do.
+    `units` number what tasks belong to, groups or themselves: only those are unlike each other by chance."""
 
     mean: np.ndarray
     spread: np.ndarray
@@ -31,6 +32,13 @@ class Answers(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     residual: np.ndarray | None = None
+    units: np.ndarray | None = None
+
+    @property
+    def unit(self) -> np.ndarray:
+        """The number of each task's group, from 0 on without gaps; without groups, of the task."""
+        units = np.arange(len(self.y)) if self.units is None else self.units
+        return np.unique(units, return_inverse=True)[1]
 
     def at(self, number: int) -> "Answers":
         """The answers after one of the numbers of steps."""
@@ -43,7 +51,8 @@ class Answers(NamedTuple):
         """The answers on some of the tasks."""
         residual = None if self.residual is None else self.residual[which]
         return Answers(
-            self.mean[which], self.spread[which], self.members[:, which], self.y[which], self.weight[which], residual
+            self.mean[which], self.spread[which], self.members[:, which], self.y[which], self.weight[which], residual,
+            self.unit[which],
         )  # fmt: skip
 
 
@@ -58,9 +67,11 @@ def concatenate(parts: Sequence[Answers]) -> Answers:
         return np.concatenate([np.pad(array, pad(array)) for array in arrays], axis=tasks)
 
     residual = joined("residual", 0, 3) if all(part.residual is not None for part in parts) else None
+    before = np.cumsum([0, *(part.unit.max(initial=-1) + 1 for part in parts)])
+    units = np.concatenate([part.unit + first for part, first in zip(parts, before, strict=False)])
     return Answers(
         joined("mean", 0, 3), joined("spread", 0, 3), joined("members", 1, 4), joined("y", 0, 2),
-        joined("weight", 0, 2), residual,
+        joined("weight", 0, 2), residual, units,
     )  # fmt: skip
 
 
@@ -113,7 +124,7 @@ def answer_tasks(
         shaped(part)[:, :, None] for part in (support.y, support.weight)))  # fmt: skip
     mean = members.mean(0)
     spread = np.sqrt(np.maximum(squares - np.square(mean), 0.0))
-    return Answers(mean, spread, members, shaped(query.y), shaped(query.weight), residual)
+    return Answers(mean, spread, members, shaped(query.y), shaped(query.weight), residual, rows.units[:tasks])
 
 
 def _residual(fit: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -164,12 +175,16 @@ def _compiled(
     )
 
 
-def half_width(values: np.ndarray) -> float:
-    """Half of the 95% interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one."""
+def half_width(values: np.ndarray, units: np.ndarray | None = None) -> float:
+    """Half of the 95% interval of the mean of tasks' scores, by Student's t, as tables often have few; NaN of one. The
+    `units` number what is independent: the groups of the tasks, by default the tasks."""
     from scipy.special import stdtrit
 
-    count = len(values)
-    return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / count**0.5) if count > 1 else float("nan")
+    apart = np.bincount(np.arange(len(values)) if units is None else units, values - values.mean())
+    count = len(apart)
+    return (
+        float(stdtrit(count - 1, 0.975) * apart.std(ddof=1) * count**0.5 / len(values)) if count > 1 else float("nan")
+    )
 
 
 def score_answers(
@@ -184,7 +199,7 @@ def score_answers(
     with np.errstate(all="ignore"):  # what diverged has no finite error, and its mean says so
         by_task = ((right * weight).sum(-1) / weight.sum(-1)).mean(1)  # tasks x steps
         for values in by_task.T:
-            half = half_width(values)
+            half = half_width(values, answers.unit)
             mean = values.mean()
             root = float(mean**0.5)
             # The interval of a root is that of what is under it over twice the root.

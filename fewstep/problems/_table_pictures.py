@@ -30,11 +30,12 @@ def draw_held_out(problem: Problem, sketches: list[Sketch], *, n_tasks: int = 6,
     along = running(schema, rows)
     supports = [choose_rows(rows, number, shots, seed) for number in range(len(rows.names))]
     probed = probe(sketches[0].answer, schema, rows, supports, seed)
-    column = _column_at(schema, along).name if along is not None else probed.reliance.ranked[0]
+    name = _column_at(schema, along).name if along is not None else probed.reliance.ranked[0]
+    column = next(column for column in schema.features if column.name == name)
     pictures = [_draw_task(sketches, schema, rows, number, supports[number], along)
                 for number in range(min(n_tasks, len(rows.names)))]  # fmt: skip
     learned = "1 row" if shots == 1 else f"{shots} rows"
-    shares = [_draw_shares(column, probed.shares[column])] if probed.shares.get(column) else []
+    shares = [_draw_shares(column, probed.shares[name])] if probed.shares.get(name) else []
     return [
         beside([*shares, _draw_reliance(probed.reliance, schema)]),
         panels("tasks", f"Held-out tasks, learned from {learned}", pictures, _caption(schema, along)),
@@ -61,28 +62,33 @@ def _draw_task(
                 _scatter(ax, sketch.answer, schema, rows.of(number), support, look)
             else:
                 draw_curve(ax, curve_of(sketch.answer, schema, rows, number, support, along), look)
+                if (column := _column_at(schema, along)).is_date and column.period is None:
+                    _date_axis(ax)
         ax.set_title(rows.names[number], fontsize=9)
         ax.legend(fontsize=7)
         return svg(drawing, f"The held-out task {rows.names[number]}: what was learned from, the rest, the predictions")
 
 
-def _draw_shares(column: str, shares: list[Share]) -> Markup:
+def _draw_shares(column: Column, shares: list[Share]) -> Markup:
     """How often 90% intervals hold along a column."""
+    name = column.name
     with figure(1, 1, _SIZE) as (drawing, axes):
         ax, at = axes[0, 0], [share.at for share in shares]
         ax.axhline(90, color="#868e96", linewidth=1, linestyle="--", label="90%")
         ax.plot(at, [100 * share.inside for share in shares], "o-", color=COLORS[0], label="inside the 90% interval")
-        ax.set(xlabel=column, ylabel="true values inside, in %", ylim=(min(50, *(100 * s.inside for s in shares)), 101))
-        if all(share.at == int(share.at) for share in shares) and any(s.label != f"{s.at:.4g}" for s in shares):
+        ax.set(xlabel=name, ylabel="true values inside, in %", ylim=(min(50, *(100 * s.inside for s in shares)), 101))
+        if column.is_date:
+            _date_axis(ax)
+        elif all(share.at == int(share.at) for share in shares) and any(s.label != f"{s.at:.4g}" for s in shares):
             ax.set_xticks(at, [_short(share.label, 12) for share in shares])
         ax.legend(loc="lower right")
-        picture = svg(drawing, f"The share of true values inside the 90% interval, along {column}")
+        picture = svg(drawing, f"The share of true values inside the 90% interval, along {name}")
     lowest = min(shares, key=lambda share: share.inside)
     text = (
-        f"The share of true values inside the 90% intervals along {column}; lowest at about {lowest.label}, with "
+        f"The share of true values inside the 90% intervals along {name}; lowest at about {lowest.label}, with "
         f"{lowest.inside:.0%} of {lowest.rows} rows."
     )
-    return panels("coverage-along", f"Where the intervals hold: along {column}", [picture], text)
+    return panels("coverage-along", f"Where the intervals hold: along {name}", [picture], text)
 
 
 def _draw_reliance(reliance: Reliance, schema: Schema) -> Markup:
@@ -110,6 +116,15 @@ def _draw_reliance(reliance: Reliance, schema: Schema) -> Markup:
     if hidden:
         text += f" {hidden} more columns matter less."
     return panels("importance", "What the model relies on", [picture], text)
+
+
+def _date_axis(ax: "Axes") -> None:
+    """Lets an axis of days since 1970 show dates."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=7)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def _short(text: str, most: int) -> str:

@@ -122,9 +122,13 @@ def _shares(column: Column, cells: np.ndarray, inside: np.ndarray) -> list[Share
         edges = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1]))
         group = np.searchsorted(edges, values, side="right")
         at = np.asarray([values[group == n].mean() if (group == n).any() else np.nan for n in range(len(edges) + 1)])
-        names = tuple(f"{middle:.4g}" for middle in at)
+        names = tuple(_day(middle) if column.is_date else f"{middle:.4g}" for middle in at)
     found = [(n, group == n) for n in range(len(names)) if (group == n).any()]
     return [Share(names[n], float(at[n]), float(inside[here].mean()), int(here.sum())) for n, here in found]
+
+
+def _day(days: float) -> str:
+    return str(np.datetime64(0 if np.isnan(days) else round(days), "D"))
 
 
 def places(schema: Schema) -> list[slice]:

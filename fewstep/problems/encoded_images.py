@@ -12,13 +12,15 @@ from fewstep.problems._encoded import (
     Encoded,
     FeatureNetwork,
     Items,
+    describe_encoded,
     encoded_defaults,
     encoded_problem,
     encoder_of,
     pin_center,
 )
+from fewstep.problems._encoded_tasks import draw_encoded
 from fewstep.problems._image_fields import read_image_fields
-from fewstep.problems._kind import Answer, Facts, Fields, Given, Kind, Part, Problem, Sketch, Written
+from fewstep.problems._kind import Answer, Facts, Fields, Given, Kind, Part, Problem, Written
 from fewstep.problems._nearest import nearest_features
 from fewstep.problems._options import Options, Values, option
 from fewstep.tasks import IMAGES, read_query_images, read_support_images
@@ -120,11 +122,6 @@ def write_classes(problem: Problem, query: Given, answer: Answer) -> Written:
     return Written({"prediction": chosen, **shares}, arrays)
 
 
-def nothing_to_draw(problem: Problem, sketches: list[Sketch]) -> list:
-    """Features have no picture."""
-    return []
-
-
 def _prepare(problem: Problem) -> None:
     """Compiles the encoder for one image, and for several."""
     size = _pixels(problem.details.options)
@@ -133,11 +130,12 @@ def _prepare(problem: Problem) -> None:
 
 
 def _describe(problem: Problem) -> Facts:
-    return {"image": [_pixels(problem.details.options), _pixels(problem.details.options), 3]}
+    size = _pixels(problem.details.options)
+    return describe_encoded(problem) | {"image": [size, size, 3]}
 
 
 ENCODED_IMAGES = Kind(
     "images", (*IMAGES, FOLDER), _problem, lambda tasks: EncodedFolder if _is_folder(tasks) else EncodedNamed,
-    lambda tasks: FeatureNetwork, _defaults, _read, write_classes, nothing_to_draw, pin=_pin, features=True,
+    lambda tasks: FeatureNetwork, _defaults, _read, write_classes, draw_encoded, pin=_pin, features=True,
     baselines=nearest_features, prepare=_prepare, describe=_describe,
 )  # fmt: skip

@@ -16,13 +16,14 @@ from fewstep._errors import FewstepError
 from fewstep._network import Network
 from fewstep.learners import FITTING, NEURAL_PROCESSES, PROCESSES
 from fewstep.problems._base import Base, Target, fit_base, out_of_fold, read_base
-from fewstep.problems._baselines import answer_pooled, compare
+from fewstep.problems._baselines import compare
 from fewstep.problems._fields import check_fields
 from fewstep.problems._held_out import target_scores
 from fewstep.problems._kind import Answer, Cell, Facts, Fields, Given, Kind, Part, Plan, Problem, Say, Written
 from fewstep.problems._options import Options, Value, Values
 from fewstep.problems._own import find_loss
 from fewstep.problems._points import Perceptron, make_perceptron
+from fewstep.problems._pooled import answer_pooled
 from fewstep.problems._probability import class_scores
 from fewstep.problems._rows import ScoreRow
 from fewstep.problems._table_options import TableOptions, roles_of

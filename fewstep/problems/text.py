@@ -15,17 +15,19 @@ from fewstep.problems._encoded import (
     FeatureNetwork,
     Items,
     behind,
+    describe_encoded,
     encoded_defaults,
     encoded_problem,
     encoder_of,
     pin_center,
 )
+from fewstep.problems._encoded_tasks import draw_encoded
 from fewstep.problems._fields import check_fields
 from fewstep.problems._kind import Fields, Given, Kind, Part, Problem
 from fewstep.problems._nearest import nearest_features
 from fewstep.problems._options import Options, Value, Values, option
 from fewstep.problems._sentences import text_example
-from fewstep.problems.encoded_images import nothing_to_draw, write_classes
+from fewstep.problems.encoded_images import write_classes
 
 _PREFIX = "text:"
 _ENCODER = "minilm-l6"
@@ -133,6 +135,6 @@ def _prepare(problem: Problem) -> None:
 
 TEXT: Kind = Kind(
     "text", (_PREFIX,), _problem, lambda tasks: TextOptions, lambda tasks: FeatureNetwork, _defaults, _read,
-    write_classes, nothing_to_draw, pin=_pin, features=True, baselines=nearest_features, example=text_example,
-    prepare=_prepare, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
+    write_classes, draw_encoded, pin=_pin, features=True, baselines=nearest_features, example=text_example,
+    prepare=_prepare, describe=describe_encoded, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
 )  # fmt: skip

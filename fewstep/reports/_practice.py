@@ -4,18 +4,21 @@ import numpy as np
 from markupsafe import Markup
 
 from fewstep.models import LEVEL, Model, coverage_by_task
-from fewstep.pages import COLORS, beside, figure, panels, paragraph, svg
+from fewstep.pages import COLORS, beside, figure, heading, note, panels, paragraph, svg, table
 from fewstep.problems import class_scores, reliability
 from fewstep.reports.evidence import POOLED, Evidence
 
 _SIZE = (4.4, 3.1)
 _TASKS = 25  # in one picture
+_FEW = 4  # curves whose legend fits into the picture
+_LOOKS = (("-", "o"), (":", "s"), ("-.", "^"))  # of lines that share a color
 _GRAY = "#868e96"
 
 
 def practice(model: Model, evidence: Evidence) -> list[Markup]:
     """Error by number of rows, error by task, and how sure the model may be."""
-    return [beside([_by_rows(model, evidence), _by_task(model, evidence), *_how_sure(model, evidence)])]
+    parts = [_by_rows(model, evidence), _by_task(model, evidence), *_how_sure(model, evidence)]
+    return [beside(parts), *mixture(model)]
 
 
 def verdict_part(evidence: Evidence) -> list[Markup]:
@@ -32,18 +35,37 @@ def _by_rows(model: Model, evidence: Evidence) -> Markup:
         for number, (name, curve) in enumerate(evidence.curves.items()):
             pooled = name == POOLED
             color = _GRAY if pooled else COLORS[number % len(COLORS)]
-            look = {"linestyle": "--" if pooled else "-", "linewidth": 2.2 if number == 0 else 1.2, "color": color}
-            ax.plot(*zip(*curve, strict=True), "o", ms=3, label=name, **look)
+            line, marker = ("--", "o") if pooled else _LOOKS[number // len(COLORS) % len(_LOOKS)]
+            look = {"linestyle": line, "linewidth": 2.4 if number == 0 else 1.0, "color": color, "marker": marker}
+            ax.plot(*zip(*curve, strict=True), ms=3.5, label=name, zorder=3 if number == 0 else 2, **look)
         ticks = sorted({shots for curve in evidence.curves.values() for shots, _ in curve})
         ax.set(xscale="log", xlabel="rows learned from", ylabel=_metric(model))
         ax.set_xticks(ticks, [str(n) for n in ticks])
         ax.minorticks_off()
-        ax.legend()
+        beside_it = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(evidence.curves) > _FEW else {}
+        ax.legend(**beside_it)
         picture = svg(drawing, f"{_metric(model)} against the number of rows learned from")
     most = max(ticks)
     text = f"{_metric(model).capitalize()} on {len(evidence.names)} held-out tasks"
     text += f", evaluated on the rows that are left when {most} of each task are set apart." if most > 1 else "."
     return panels("error-by-rows", "How many rows does it take?", [picture], text)
+
+
+def mixture(model: Model) -> list[Markup]:
+    """The weights of the members of a portfolio, those that have any, by the number of rows learned from."""
+    if not model.weights:
+        return []
+    sizes, names = list(model.weights), list(model.parts)
+    share = lambda name, size: f"{model.weights[size][name]:.0%}" if model.weights[size][name] >= 0.005 else ""
+    used = sorted(names, key=lambda name: -max(model.weights[size][name] for size in sizes))
+    body = [[name, *(share(name, size) for size in sizes)] for name in used if any(share(name, n) for n in sizes)]
+    idle = [name for name in names if name not in [row[0] for row in body]]
+    text = "The part that each method has in the answer, by the number of rows learned from."
+    return [
+        heading("What the answer is made of"),
+        table(["", *(f"{size} row{'s' * (size > 1)}" for size in sizes)], body),
+        note(text + (f" No part in it: {', '.join(idle)}." if idle else "")),
+    ]
 
 
 def _metric(model: Model) -> str:

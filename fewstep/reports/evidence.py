@@ -46,7 +46,7 @@ def gather(
     """Evaluates a model for a report; `None` where its tasks are drawn anew, and are no list.
 
     **Arguments:** `pooled(plan)` gives the answers, by the number of shots, of a model that does not learn from a task;
-    by default `models.pooled_of`. `curves` are scores of more models by the number of rows learned from, such as those
+    by default `models.pooled_of`. `curves` are scores of more models by the number of rows learned from, beside those
     of the members of a portfolio.
     """
     if model.problem.held_out is None:
@@ -62,6 +62,9 @@ def gather(
     far = Plan(tuple(n for n in sorted({*SHOTS, shots}) if n <= max(shots, int(tasks.counts.min()) * 2 // 3)))
     own = evaluate_held_out(model, far, steps=(model.steps,), say=say)
     drawn: dict[str, Curve] = {name or model.experiment.public_method: _scores(model, own.answers)}
+    for member, part in model.parts.items():
+        say(f"Evaluating the member {member}.")
+        drawn[member] = _scores(part, evaluate_held_out(part, far, steps=(part.steps,)).answers)
     if pooled is not None and other:
         drawn[POOLED] = _scores(model, pooled(far))
     return Evidence(

@@ -11,7 +11,9 @@ _SIZE = (4.4, 3.0)
 
 
 def training(models: dict[str, Model]) -> Markup:
-    """The training loss and the validation score against the step, all seeds."""
+    """The training loss and the validation score against the step, all seeds; nothing if none was trained by steps."""
+    if not any(line.loss is not None for model in models.values() for line in model.history):
+        return Markup("")
     titles = ("query loss in training", "score on the validation tasks")
     drawings = [_curves(models, title, validation=bool(number)) for number, title in enumerate(titles)]
     return panels("training", "Training", drawings, "A line for each seed, against the outer step.")

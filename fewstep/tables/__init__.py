@@ -4,7 +4,6 @@ from fewstep.tables._cells import Cells as Cells
 from fewstep.tables._cells import read_cells as read_cells
 from fewstep.tables._column import Column as Column
 from fewstep.tables._features import learn_features as learn_features
-from fewstep.tables._features import suggest_cycles as suggest_cycles
 from fewstep.tables._frame import Frame as Frame
 from fewstep.tables._frame import read as read
 from fewstep.tables._outliers import Treated as Treated
@@ -27,6 +26,7 @@ from fewstep.tables._split import SPLITS as SPLITS
 from fewstep.tables._split import Draw as Draw
 from fewstep.tables._split import group_by_task as group_by_task
 from fewstep.tables._split import split_tasks as split_tasks
+from fewstep.tables._suggest import suggest_cycles as suggest_cycles
 from fewstep.tables._table import Table as Table
 from fewstep.tables._table import make_table as make_table
 from fewstep.tables._table import task_names as task_names

@@ -12,6 +12,7 @@ from fewstep.tables._frame import Frame
 
 Kind = Literal["number", "date", "category"]
 _NOTHING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "nat", "<na>"})
+TRUTHS = {"false": 0, "true": 1}
 _NUMBER_LIKE = re.compile(r"[+-]?\d[\d.,'\u00a0\u202f ]*([eE][+-]?\d+)?")
 
 
@@ -51,6 +52,8 @@ def read_cells(frame: Frame, name: str, kind: Kind | None = None, date_order: Da
     if kind is not None and not len(there):
         return Cells(kind, np.full(len(text), np.nan))
     numbers = _numbers(frame, name, text)
+    if kind == "number":  # as frames have true and false
+        numbers = np.asarray([TRUTHS.get(str(cell).lower(), n) for cell, n in zip(text, numbers, strict=True)], float)
     if kind != "date" and not np.isnan(numbers[there]).any():
         _refuse_infinite(frame, name, Cells("number", numbers))
     if kind != "date" and np.isfinite(numbers[there]).all() and len(there):

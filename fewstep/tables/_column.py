@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from fewstep._errors import FewstepError
-from fewstep.tables._cells import Cells, Kind, empty_cells, read_cells, written
+from fewstep.tables._cells import TRUTHS, Cells, Kind, empty_cells, read_cells, written
 from fewstep.tables._dates import WEEKDAYS, YEAR, DateOrder, day_of_year, weekday
 from fewstep.tables._frame import Frame
 from fewstep.tables._text import shown
@@ -171,7 +171,9 @@ class Column:
     def _values(self, frame: Frame) -> np.ndarray:
         """The column's cells, of a date the part that it is."""
         if not self.part:
-            return read_cells(frame, self.name, self.kind, self.date_order).values
+            values = read_cells(frame, self.name, self.kind, self.date_order).values
+            spelled = {name.lower(): name for name in self.categories}
+            return _truths(values, spelled) if spelled and spelled.keys() <= set(TRUTHS) else values
         days = read_cells(frame, self.name, "date", self.date_order).values
         return weekday(days) if self.part == "weekday" else day_of_year(days)
 
@@ -182,6 +184,13 @@ class Column:
                 f"{frame.where(int(strange[0]))} holds {values[strange[0]]!r} in the column {self.name!r}, which no "
                 f"training task had. Known: {', '.join(self.categories)}."
             )
+
+
+def _truths(values: np.ndarray, spelled: dict[str, str]) -> np.ndarray:
+    """True and false as training had them written: they are numbers, or written in another way, elsewhere."""
+    numbers = {str(number): spelled.get(word) for word, number in TRUTHS.items()}
+    known = lambda cell: spelled.get(cell.lower()) or numbers.get(cell) or cell
+    return np.asarray([None if cell is None else known(cell) for cell in values], object)
 
 
 def _categories(name: str, values: np.ndarray) -> tuple[str, ...]:

@@ -6,21 +6,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fewstep._errors import FewstepError, unknown
-from fewstep.tables._cells import Cells, read_cells
+from fewstep.tables._cells import read_cells
 from fewstep.tables._column import Column
-from fewstep.tables._dates import PARTS, YEAR
+from fewstep.tables._dates import PARTS
 from fewstep.tables._frame import Frame
 
 Cyclic = Sequence[str] | Mapping[str, float]
-_LONG = 1.5 * YEAR  # days of dates from which seasons are worth a thought
-_CYCLES: dict[str, tuple[tuple[float, float, float], ...]] = {  # a word in a name: smallest, largest value, period
-    "day": ((1, 366, YEAR), (1, 365, YEAR), (1, 7, 7.0)),
-    "weekday": ((1, 7, 7.0), (0, 6, 7.0)),
-    "month": ((1, 12, 12.0),),
-    "hour": ((0, 23, 24.0),),
-    "angle": ((0, 360, 360.0), (0, 359, 360.0)),
-    "direction": ((0, 360, 360.0), (0, 359, 360.0)),
-}
 
 
 def periods(cyclic: Cyclic, x: Sequence[str]) -> dict[str, float]:
@@ -57,48 +48,9 @@ def learn_features(
     return tuple(columns)
 
 
-def suggest_cycles(frame: Frame, columns: Sequence[Column]) -> str:
-    """A remark on features that look like cycles and are not taken as such."""
-    notes = []
-    for column in columns:
-        others = [other.part for other in columns if other.name == column.name]
-        if column.period is not None or column.is_category or column.low is None or column.high is None:
-            continue
-        if column.is_date:
-            if column.high - column.low > _LONG and "day-of-year" not in others:
-                years = (column.high - column.low) / YEAR
-                notes.append(
-                    f"The dates of {column.name!r} span {years:.1f} years: if seasons matter, use "
-                    "`dates='day-of-year'` (`dates='days day-of-year'` keeps the date itself too)."
-                )
-        elif (period := _cycle(frame, column)) is not None:
-            notes.append(
-                f"{column.name!r} runs from {column.low:g} to {column.high:g}: if it is a cycle, use "
-                f"`cyclic='{column.name}={period:g}'`."
-            )
-    return " ".join(notes)
-
-
 def _pair(text: str) -> tuple[str, float]:
     name, _, period = text.rpartition("=")
     try:
         return name, float(period)
     except ValueError:
         raise FewstepError(f"`cyclic` holds {text!r}. Give COLUMN=PERIOD, such as day=365.25.") from None
-
-
-def _cycle(frame: Frame, column: Column) -> float | None:
-    """The period of whole numbers that are named and range as those of a cycle."""
-    name = column.name.lower().replace("_", " ").replace("-", " ").split()
-    ranges = [limits for word, some in _CYCLES.items() if word in name for limits in some]
-    if "dow" in name or "doy" in name:
-        ranges += _CYCLES["weekday"] if "dow" in name else _CYCLES["day"]
-    for low, high, period in ranges:
-        if (column.low, column.high) == (low, high):
-            values = _finite(read_cells(frame, column.name, column.kind))
-            return period if (values == np.round(values)).all() else None
-    return None
-
-
-def _finite(cells: Cells) -> np.ndarray:
-    return cells.values[np.isfinite(cells.values)]

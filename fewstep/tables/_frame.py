@@ -94,7 +94,8 @@ def _csv(path: Path, wanted: Sequence[str] | None) -> Frame:
         with path.open(newline="", encoding="utf-8-sig") as file:
             return _lines(path, file, wanted)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else _reason(error)
+        fix = "it is not text in UTF-8. Save it again, as CSV UTF-8 in a spreadsheet's list of formats"
+        reason = fix if isinstance(error, UnicodeDecodeError) else _reason(error)
         raise FewstepError(f"Cannot read {path}: {reason}.") from None
 
 

@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     `support` says which rows of a task are learned from: random ones, or the first or last in some order. Then a task's
     rows lie in the order in which they are learned from, so those of `last` from the end. `room` is for how many tasks
     and rows, at least, there is room in the arrays that a training gets: those of several parts of a table then have
-    the same shapes and share compiled programs.
+    the same shapes and share compiled programs. `groups` are those of the tasks, where tasks are held out in groups.
     """
 
     x: np.ndarray
@@ -30,6 +30,12 @@ class Rows(NamedTuple):
     names: tuple[str, ...]
     support: Support = "random"
     room: tuple[int, int] = (0, 0)
+    groups: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> np.ndarray:
+        """The number of what each task belongs to that is unlike others by chance: its group, or the task itself."""
+        return np.unique(self.groups or self.names, return_inverse=True)[1]
 
     def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """x and y of one task."""
@@ -39,10 +45,10 @@ class Rows(NamedTuple):
 
 def encode(
     schema: Schema, frame: Frame, names: np.ndarray, parts: Mapping[str, np.ndarray], order: np.ndarray | None = None,
-    support: Support = "random",
+    support: Support = "random", groups: np.ndarray | None = None,
 ) -> dict[str, Rows]:  # fmt: skip
     """The rows of each part of a table as numbers, sorted by task and in it by `order`; categories that training never
-    saw are none of the known."""
+    saw are none of the known. `groups` are those of each row's task, where there are some."""
     x, y = schema.x(frame, strict=False), schema.y(frame)
     place = np.arange(frame.rows) if order is None else np.argsort(np.argsort(order, kind="stable"))
     place = -place if support == "last" else place
@@ -50,7 +56,11 @@ def encode(
     def part(rows: np.ndarray) -> Rows:
         rows = rows[np.lexsort((place[rows], names[rows].astype(str)))]
         tasks, starts, counts = np.unique(names[rows].astype(str), return_index=True, return_counts=True)
-        return Rows(x[rows], y[rows], starts.astype(np.int32), counts.astype(np.int32), tuple(tasks.tolist()), support)
+        of_tasks = () if groups is None else tuple(groups[rows][starts].tolist())
+        return Rows(
+            x[rows], y[rows], starts.astype(np.int32), counts.astype(np.int32), tuple(tasks.tolist()), support,
+            groups=of_tasks,
+        )  # fmt: skip
 
     return {name: part(rows) for name, rows in parts.items()}
 
@@ -61,7 +71,11 @@ def join_rows(a: Rows, b: Rows) -> Rows:
     names = tuple(sorted(tasks))
     counts = np.asarray([len(tasks[name][0]) for name in names], np.int32)
     x, y = (np.concatenate([tasks[name][side] for name in names]) for side in (0, 1))
-    return a._replace(x=x, y=y, starts=(np.cumsum(counts) - counts).astype(np.int32), counts=counts, names=names)
+    group_of = dict(zip(b.names + a.names, b.groups + a.groups, strict=True)) if a.groups else {}
+    return a._replace(
+        x=x, y=y, starts=(np.cumsum(counts) - counts).astype(np.int32), counts=counts, names=names,
+        groups=tuple(group_of[name] for name in names) if group_of else (),
+    )  # fmt: skip
 
 
 def order_of(frame: Frame, name: str | None) -> np.ndarray | None:
@@ -111,5 +125,7 @@ def large_enough(rows: Rows, shots: int, part: str, say: Callable[[str], None] =
         )
     pairs = zip(rows.names, rows.counts.tolist(), strict=True)
     say(f"Of the {part} tasks, " + left_out({n: c for n, c in pairs if c <= shots}, len(rows.names), shots + 1))
-    names = tuple(name for name, keep in zip(rows.names, enough, strict=True) if keep)
-    return rows._replace(starts=rows.starts[enough], counts=rows.counts[enough], names=names)
+    kept = lambda some: tuple(name for name, keep in zip(some, enough, strict=True) if keep) if some else ()
+    return rows._replace(
+        starts=rows.starts[enough], counts=rows.counts[enough], names=kept(rows.names), groups=kept(rows.groups)
+    )  # fmt: skip

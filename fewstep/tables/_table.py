@@ -8,13 +8,13 @@ import numpy as np
 
 from fewstep._errors import FewstepError
 from fewstep.tables._cells import empty_cells, read_cells
-from fewstep.tables._features import suggest_cycles
 from fewstep.tables._frame import Frame
 from fewstep.tables._outliers import Treated, treat
 from fewstep.tables._roles import Roles, check_roles, check_support
 from fewstep.tables._rows import Rows, encode, left_out, order_of, small_tasks
 from fewstep.tables._schema import Schema, learn_schema
 from fewstep.tables._split import Draw, Split, split_tasks
+from fewstep.tables._suggest import suggest_cycles
 from fewstep.tables._typical import learn_typical
 
 _FEWEST = 4  # tasks: two to learn from, one to validate on and one to be evaluated on
@@ -132,10 +132,12 @@ def _encoded(usable: _Usable, roles: Roles, schema: Schema | None, notes: list[s
     frame, names = usable.treated.frame.only(usable.treated.kept), usable.names[usable.treated.kept]
     where = {part: np.flatnonzero(np.isin(names, np.asarray(tasks, object))) for part, tasks in usable.split.items()}
     own = learn_schema(frame, where["train"], roles) if schema is None else schema
-    parts = encode(own, frame, names, where, order_of(frame, roles.order), roles.support)
+    groups = None if roles.group is None else task_names(frame, roles.group, "`group`")
+    parts = encode(own, frame, names, where, order_of(frame, roles.order), roles.support, groups)
     if schema is None:
         own = dataclasses.replace(own, typical=learn_typical(parts["train"]))
-    note = " ".join(filter(None, [*notes, usable.treated.note, suggest_cycles(frame, own.features)]))
+    ideas = "" if schema is not None else suggest_cycles(frame.only(where["train"]), own, names[where["train"]])
+    note = " ".join(filter(None, [*notes, usable.treated.note, ideas]))
     return Table(own, usable.split, parts, note, usable.digest)
 
 

@@ -33,7 +33,7 @@ def read_query(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 def _arrays(path: Path, *names: str) -> tuple[np.ndarray, ...]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             by_name = {name: file[name] for name in names if name in file}
     except (OSError, ValueError, EOFError) as error:
         raise FewstepError(f"Cannot read {path}: {_reason(error)}.") from None

@@ -238,7 +238,7 @@ class Characters {
     const [found] = await this.#probabilities([this.query.pad.png()]);
     const [letter, share] = Object.entries(found).sort(([, a], [, b]) => b - a)[0];
     this.bars.show(found);
-    byId("verdict").replaceChildren(html("strong", {}, letter), ` with ${Math.round(100 * share)} %`);
+    byId("verdict").replaceChildren(html("strong", {}, letter), ` with ${Math.round(100 * share)}%`);
     this.say(`Most likely ${letter}, ${Math.round(100 * share)} percent`);
   }
 

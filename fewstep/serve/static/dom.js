@@ -30,7 +30,7 @@ export function number(value) {
 }
 
 /** A share of 1 as a percentage. */
-export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
 
 /** A whole number with its thousands apart. */
 export const whole = (value) => Math.round(value).toLocaleString("en");

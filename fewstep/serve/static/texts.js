@@ -179,7 +179,7 @@ class Texts {
       byId("text-verdict").replaceChildren(html("strong", {}, "None of these"), ` Nearest: ${classes[best]}.`);
       this.say(`None of these; nearest is ${classes[best]}`);
     } else {
-      byId("text-verdict").replaceChildren(html("strong", {}, classes[best]), ` with ${percent} %`);
+      byId("text-verdict").replaceChildren(html("strong", {}, classes[best]), ` with ${percent}%`);
       this.say(`Most likely ${classes[best]}, ${percent} percent`);
     }
   }

@@ -6,6 +6,8 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
+
 from fewstep.files import JSON, finite, read_json, write_json
 from fewstep.machine.devices import cores
 from fewstep.machine.provenance import commit
@@ -62,6 +64,7 @@ def _run_all(
         if (measurement := _folder.finished(study, path)) is None:
             cells[number] = cell = study.runner.fit(cell, path, options, watch.say)
             measurement = study.runner.run(cell, path, options, progress(number))
+            jax.clear_caches()  # a long grid compiles more programs than a process has memory maps for
             note()
             if measurement is None:
                 return None

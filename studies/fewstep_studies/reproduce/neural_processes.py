@@ -220,7 +220,7 @@ def _as_training(cell: Cell[Evaluation], experiment: Experiment) -> Cell[Trainin
 
 STUDY = Study(
     "neural-processes", Runner(run, partial(read_record, Found), prepare=prepare), cells, rows, figures,
-    full=TrainingOptions(seeds=1, steps=50_000, n_tasks=48_000),
+    full=TrainingOptions(seeds=1, steps=20_000, n_tasks=6_000),
     quick=TrainingOptions(seeds=1, steps=60, n_tasks=500, quick=True), paper={"n_tasks": 3000},
     free=("only",),
 )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from fewstep.experiments import Experiment, plan_of
 from fewstep.models import LEVEL, Model, coverage, fit_table
 from fewstep.problems import (
+    BASELINES,
     IN_MEMORY,
     Answers,
     Curve,
@@ -131,7 +132,7 @@ def measure_baselines(table: Table, seed: int, say: Callable[[str], None]) -> di
     """All baselines."""
     begin = time.monotonic()
     scores: dict[str, dict[str, Score]] = {}
-    for baseline in compare(table, SHOTS, seed=seed, say=say):
+    for baseline in compare(table, SHOTS, seed=seed, say=say, names=BASELINES):
         scores.setdefault(baseline.name, {})[str(baseline.shots)] = _score(table, baseline.answers)
     seconds = (time.monotonic() - begin) / len(scores)
     return {name: Scores(by_shots, seconds) for name, by_shots in scores.items()}

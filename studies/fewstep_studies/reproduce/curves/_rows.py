@@ -10,11 +10,11 @@ from fewstep.problems import Curve, draw_curve
 from fewstep_studies.reproduce._figure import Axes, Figure, keys, lines, rows_of, style
 from fewstep_studies.reproduce._rows import Result, Row, with_verdicts
 from fewstep_studies.reproduce._study import O, Results, Table
-from fewstep_studies.reproduce.curves._measure import OURS, SHOTS, Comparison, Scores
+from fewstep_studies.reproduce.curves._measure import AUTO, OURS, SHOTS, Comparison, Scores
 from fewstep_studies.reproduce.curves._sets import SETS
 
 _MARGIN = 0.03  # of the error, by which `auto` may be behind its best member
-_DRAWN = "MT-net"  # whose curves the report shows, in the first split
+_DRAWN = AUTO  # whose curves the report shows, in the first split
 
 
 def rows(results: Results[O, Comparison, dict[str, Scores]]) -> list[Row]:
@@ -172,12 +172,12 @@ def _adapted(curves: list[tuple[str, Curve]]) -> Figure:
     data = [(name, c.task, at, m) for name, c in curves for at, m in zip(c.at, c.middle, strict=True)]
     return Figure(
         "adapted-curves", "Tasks that were held out, learned from five points",
-        "MT-net in the first split: the points learned from, the others, the prediction and its 90% interval.",
+        f"{_DRAWN} in the first split: the points learned from, the others, the prediction and its 90% interval.",
         [partial(_one, name, curve) for name, curve in curves], ("set", "task", "x", "prediction"), data,
     )  # fmt: skip
 
 
 def _one(name: str, curve: Curve, ax: Axes) -> None:
-    draw_curve(ax, curve, ("MT-net", style(1)["color"]))
+    draw_curve(ax, curve, (_DRAWN, style(1)["color"]))
     ax.set_title(f"{name}: {curve.task}", fontsize=8)
     ax.legend(fontsize=5)
