@@ -10,12 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-# Of "all links" too: each alone is checked for its gradient, and for what it equals.
-VARIANTS = (
-    *CONTAINED, *ALONE, "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank", "laplace",
-    "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
-)  # fmt: skip
-AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
+from helpers import ALONE, CASES, CONTAINED, LEARNERS, RULES, assert_close, assert_equal, shaken
 
 import fewstep
 from fewstep import Batch, Episode, FewstepError, Learner, learners, rules
@@ -29,13 +24,8 @@ REPTILE = ("maml", "maml adam", "proximal")  # the rest has meta-parameters that
 
 # Of "all links" too: each alone is checked for its gradient, and for what it equals.
 VARIANTS = (
-<<<<<<< HEAD
-    "mnet_full", "mtnet_full", "maml adam", "shifted", "pooled", "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
-    "laplace", *ALONE,
-=======
-    *CONTAINED, "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank",
+    *CONTAINED, *ALONE, "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank", "laplace",
     "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
->>>>>>> 954a972399aa7d6da4e5f3ce32e3cba6c6ac8b6e
 )  # fmt: skip
 AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
 
