@@ -1,6 +1,7 @@
 """The inner loop: the only one. A learner adapts to a support set and predicts on the query."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, SupportsIndex, runtime_checkable
 
 import jax
@@ -14,7 +15,7 @@ from fewstep._contract import Learner as Learner
 from fewstep._episode import Batch, Episode
 from fewstep._errors import FewstepError
 from fewstep._network import Network, flatten, unflatten
-from fewstep._rule import Flat, Meta, Rule, chain, own_names
+from fewstep._rule import Flat, Meta, Rule, SupportLoss, chain, own_names
 from fewstep._streams import INNER_LOSS, MINIBATCHES
 from fewstep.compute import uphill
 
@@ -67,13 +68,15 @@ def gradient_learner(
     steps: SupportsIndex = 1,
     inner_loss: InnerLoss | LearnedLoss | None = None,
     remat: bool = False,
+    multi_step: SupportsIndex = 0,
 ) -> Learner:
     """Makes the learner that adapts a network by a few gradient steps of a rule.
 
     **Arguments:** `loss(prediction, batch)` on the query, and on the support too unless `inner_loss(meta, prediction,
     batch)` is given, or a `LearnedLoss`; a loss with a parameter named `context` is given a `Context` there; `steps`
     the inner steps in training; `remat` computes each inner step again on the way back, so that a step costs memory for
-    the adapted weights only, and none for what the network computed from them.
+    the adapted weights only, and none for what the network computed from them; `multi_step`, in how many of the first
+    outer steps the query loss after every inner step counts, the last one more and more (as in MAML++).
 
     **Returns:** a `Learner`.
 
@@ -81,9 +84,10 @@ def gradient_learner(
 
         learner = gradient_learner(mlp(), mtnet(0.01), squared_error)
     """
-    layers, rule, (training_steps,) = network.layers, chain(rule), counts_of(steps)
+    layers, rule = network.layers, chain(rule)
+    (training_steps,), (multi_step,) = counts_of(steps), counts_of(multi_step)
     query_loss, learned = accepting(loss, "context"), _learned(loss, inner_loss)
-    support_loss = accepting(learned.loss, "context")
+    inner = accepting(learned.loss, "context")
 
     def init(key: Key[Array, ""]) -> Meta:
         of_network, of_rule = jax.random.split(key)
@@ -106,6 +110,8 @@ def gradient_learner(
         step_scale: float | Float[Array, ""] | None = None, sharpness: float = 0.0, outer_step: Step = AFTER_TRAINING,
     ) -> Steps:  # fmt: skip
         optimizer = optax.with_extra_args_support(rule.update(layers, meta, key))
+        given: SupportLoss = partial(inner, meta)
+        support_loss = rule.loss(layers, meta, given) if rule.loss else given
         of_batches = jax.random.fold_in(key, MINIBATCHES)
 
         def take(carry: Carry, number: Step) -> Carry:
@@ -113,7 +119,7 @@ def gradient_learner(
 
             def of_fast(fast: Flat) -> Float[Array, ""]:
                 prediction, _ = forward(meta, fast, (), batch.x, batch.weight)
-                return support_loss(meta, prediction, batch, context=Context(outer_step, number, fast))
+                return support_loss(prediction, batch, context=Context(outer_step, number, fast))
 
             slope = jax.value_and_grad(of_fast)
             value, gradient = slope(carry.fast)
@@ -154,11 +160,23 @@ def gradient_learner(
         first_order: bool = False, sharpness: float = 0.0, fast: Flat | None = None, outer_step: Step = AFTER_TRAINING,
     ) -> Float[Array, ""]:  # fmt: skip
         support, query = episode
-        how = {"first_order": first_order, "sharpness": sharpness, "outer_step": outer_step}
-        learned = lambda: adapt(meta, key, support, training_steps, **how)
-        adapted = learned() if fast is None else adapted_at(meta, fast, support)
-        context = Context(outer_step, training_steps, adapted.fast)
-        return query_loss(predict(meta, adapted, query.x, query.weight), query, context=context)
+
+        def after(count: Step, adapted: Adapted) -> Float[Array, ""]:
+            context = Context(outer_step, count, adapted.fast)
+            return query_loss(predict(meta, adapted, query.x, query.weight), query, context=context)
+
+        if fast is not None:
+            return after(training_steps, adapted_at(meta, fast, support))
+        options = {"first_order": first_order, "sharpness": sharpness, "outer_step": outer_step}
+        if not multi_step or training_steps < 2:
+            return after(training_steps, adapt(meta, key, support, training_steps, **options))
+        every = adapt(meta, key, support, tuple(range(1, training_steps + 1)), **options)
+        shares = _shares(outer_step / multi_step, training_steps)
+        return jax.lax.cond(
+            outer_step < multi_step,
+            lambda: jnp.vdot(shares, jax.vmap(after)(jnp.arange(1, training_steps + 1), every)),
+            lambda: after(training_steps, jax.tree.map(lambda leaf: leaf[-1], every)),
+        )
 
     return Learner(init, episode_loss, adapt, predict, step)
 
@@ -170,6 +188,12 @@ def _learned(loss: Loss | LossInContext, inner: InnerLoss | LearnedLoss | None) 
     of_query = accepting(loss, "context")
     same = lambda meta, prediction, batch, *, context: of_query(prediction, batch, context=context)
     return LearnedLoss(lambda key: {}, inner or same)
+
+
+def _shares(done: float | Float[Array, ""], steps: int) -> Float[Array, " steps"]:
+    """How much the query loss after each inner step counts, when so much of the multi-step loss's time is over: all the
+    same at first, and in the end only the last."""
+    return jnp.full(steps, (1 - done) / steps).at[-1].add(done)
 
 
 def _movable(network: Network, weights: PyTree) -> Flat:

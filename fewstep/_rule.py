@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 import optax
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from fewstep._errors import FewstepError, unknown
 from fewstep._network import Layer
@@ -15,7 +15,8 @@ Flat = dict[str, Array]
 Layers = tuple[Layer, ...]
 Meta = dict[str, PyTree]
 Units = Callable[[Layers, Meta, Key[Array, ""]], Flat]
-_HOLES = ("init", "start", "realize", "update", "units")
+SupportLoss = Callable[..., Float[Array, ""]]  # of a prediction, a batch and, by keyword, the context
+_HOLES = ("init", "start", "realize", "update", "units", "loss")
 
 
 class Stage(IntEnum):
@@ -25,7 +26,9 @@ class Stage(IntEnum):
     SHAPE = 1  # how the adapted arrays become the network's
     PRECONDITION = 2  # what a gradient is multiplied by: before the optimizer and its clip, and before masks
     OPTIMIZE = 3  # how a gradient becomes a step
-    SCALE = 4  # what the step is multiplied by: after the optimizer, or Adam would undo it
+    TRANSFORM = 4  # what a learned function makes of the step: before masks, which have the last word
+    SCALE = 5  # what the step is multiplied by: after the optimizer, or Adam would undo it
+    REPLACE = 6  # what takes the place of the step: nothing scales it
 
 
 class Rule(NamedTuple):
@@ -37,7 +40,8 @@ class Rule(NamedTuple):
     - `update(layers, meta, key)` gives the optax transformation that makes a gradient into a step.
 
     Some rules have `units(layers, meta, key)` too: for each masked layer, by path, how far a task may move each of its
-    units: the bits drawn for this key, or probabilities.
+    units: the bits drawn for this key, or probabilities. Some have `loss(layers, meta, support_loss)`: it makes a loss
+    on the support out of the one there is, both called as `support_loss(prediction, batch, context=context)`.
 
     `name` and `stage` tell `chain` where a link belongs, and `links` are those of a chain. The rest says what a link
     does, and for a chain what any of its links does: `sets_step_size` if it learns how far a step goes; `fixed_step` if
@@ -55,6 +59,7 @@ class Rule(NamedTuple):
     sets_step_size: bool = False
     fixed_step: bool = False
     draws: bool = False
+    loss: Callable[[Layers, Meta, SupportLoss], SupportLoss] | None = None
 
 
 def link(
@@ -68,7 +73,7 @@ def link(
 ) -> Rule:
     """A rule that fills some of the holes and leaves the rest as they are.
 
-    **Arguments:** any of `init`, `start`, `realize`, `update` and `units`; the rest as in `Rule`.
+    **Arguments:** any of `init`, `start`, `realize`, `update`, `units` and `loss`; the rest as in `Rule`.
 
     **Returns:** a link for `chain`. Raises `FewstepError` for a hole that a rule does not have.
     """
@@ -78,7 +83,7 @@ def link(
         holes.get("init", lambda layers, key, fast: {}), holes.get("start", lambda layers, meta, fast: fast),
         holes.get("realize", lambda layers, meta, params: params),
         holes.get("update", lambda layers, meta, key: optax.identity()), name, stage, units=holes.get("units"),
-        sets_step_size=sets_step_size, fixed_step=fixed_step, draws=draws,
+        sets_step_size=sets_step_size, fixed_step=fixed_step, draws=draws, loss=holes.get("loss"),
     )  # fmt: skip
 
 
@@ -86,7 +91,7 @@ def chain(*links: Rule) -> Rule:
     """Makes one rule of several: `chain(metric(), mask(), rates(0.01))`.
 
     The links work in the order of their stages, not in the order they are written: the choice of layers, the metric,
-    the optimizer, then masks and rates on the optimizer's output. Learned rates replace the step size of `sgd`.
+    the optimizer, a learned function of its output, then masks and rates. Learned rates replace the step size of `sgd`.
 
     **Arguments:** rules; a chain among them is taken apart.
 
@@ -129,12 +134,18 @@ def chain(*links: Rule) -> Rule:
             every |= {path: every[path] * row if path in every else row for path, row in own.items()}
         return every
 
+    def loss(layers: Layers, meta: Meta, support_loss: SupportLoss) -> SupportLoss:
+        for part in parts:
+            support_loss = part.loss(layers, meta, support_loss) if part.loss else support_loss
+        return support_loss
+
     return Rule(
         init, start, realize, update, "+".join(part.name for part in parts), links=parts,
         units=units if any(part.units for part in parts) else None,
         sets_step_size=any(part.sets_step_size for part in parts),
         fixed_step=any(part.fixed_step for part in parts),
         draws=any(part.draws for part in parts),
+        loss=loss if any(part.loss for part in parts) else None,
     )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ RULES: dict[str, Callable[[float], fewstep.Rule]] = {
     **{name: (lambda lr, factory=factory: factory(lr)) for name, factory in rules.RULES.items()},
     "metric+mask+rates": lambda lr: fewstep.chain(rules.metric(), rules.mask(), rules.rates(lr)),
     "maml adam": lambda lr: rules.maml(optax.adam(lr)),
+    "maml+learned_loss": lambda lr: fewstep.chain(rules.maml(lr), rules.learned_loss(2)),
     **{name: (lambda lr, name=name: fewstep.chain(rules.LINKS[name](), rules.sgd(lr))) for name in ALONE},
     "all links": lambda lr: fewstep.chain(*(rules.LINKS[name]() for name in ALONE if name != "cavia"), rules.sgd(lr)),
 }
@@ -230,6 +231,7 @@ OUTERS: dict[str, OuterCase] = {
     "unrolled": _outer(fewstep.unrolled),
     "first_order": _outer(fewstep.first_order),
     "reptile": _outer(fewstep.reptile(2, 3)),
+    "annealed": _outer(outers.annealed(2)),
     "implicit": _outer(outers.implicit(3, terms=3), inner_loss=near_start(0.5)),
     "evolution": _outer(outers.evolution(pairs=2)),
     "evolution, of a score": _outer(outers.evolution(("rates",), 2, score="absolute_error"), "meta_sgd"),

@@ -22,7 +22,11 @@ PADDING = {"numbers": (50.0, -70.0, 0), "nan": (np.nan, np.nan, 7)}
 REPTILE = ("maml", "maml adam", "proximal")  # the rest has meta-parameters that no adapted weight stands for
 
 
-VARIANTS = (*CONTAINED, "cavia", "laplace", "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank")
+# Of "all links" too: each alone is checked for its gradient, and for what it equals.
+VARIANTS = (
+    *CONTAINED, "cavia", "mtnet_full", "maml adam", "shifted", "pooled", "metric, rank", "laplace",
+    "mamlpp", "alfa", "learned_optimizer", "meta_lstm",
+)  # fmt: skip
 AT_ZERO = ("cavia", "covariant", "all links")  # where a task begins, whatever the weights are
 
 

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from helpers import assert_close, assert_equal, episode, fused, learner, shaken, tanh_mlp
+from helpers import assert_close, assert_equal, episode, fused, image_episode, learner, shaken, tanh_mlp, tiny
 
 import fewstep
 from fewstep import losses, networks, rules
+from fewstep.outers import annealed as annealed_outer
 
 KEY = jax.random.key(7)
 CERTAIN = 1e4
@@ -73,8 +74,121 @@ def test_rates_replace_the_step_size_in_a_chain():
     assert_close(fast_after(chained), fast_after(rules.mtnet(0.1, draw="threshold")), 1e-14)
 
 
+def rates_by_array(values):
+    """A rate for each array, the same at all of so many inner steps."""
+    link_init = lambda layers, key, fast: {"of_array": {p: jnp.asarray(values[p]) for p in fast}}
+    update = lambda layers, meta, key: optax.stateless(
+        lambda steps, params: {p: s * meta["of_array"][p] for p, s in steps.items()}
+    )
+    return fewstep.chain(
+        fewstep.link("of_array", fewstep.Stage.SCALE, sets_step_size=True, init=link_init, update=update)
+    )
+
+
+def test_equal_step_rates_are_one_rate_per_array():
+    paths = fewstep.flatten(weights()).keys()
+    values = {path: 0.02 * (number + 1) for number, path in enumerate(paths)}
+    table = {path: jnp.full(3, value) for path, value in values.items()}
+    ours = fast_after(rules.mamlpp(0.1, 3), 5, step_rates=table)
+    assert_close(ours, fast_after(rates_by_array(values), 5), 1e-14)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rules.mamlpp(0.1, 2),
+        rules.alfa(0.1, 2),
+        rules.learned_optimizer(0.1),
+        fewstep.chain(rules.maml(0.1), rules.learned_loss(2)),
+        fewstep.chain(rules.meta_sgd(0.1), rules.learned_loss(2)),
+    ],
+    ids=["mamlpp", "alfa", "learned_optimizer", "maml+learned_loss", "meta_sgd+learned_loss"],
+)
+def test_what_starts_as_maml_takes_its_steps_also_after_those_in_training(rule):
+    assert_close(fast_after(rule, 4), fast_after(rules.maml(0.1), 4), 1e-11)
+
+
+def test_alfa_with_a_constant_generator_scales_rates_and_decays():
+    rule = rules.alfa(0.1, 1, decay=0.5)
+    own = learner(rule).init(KEY)["alfa"]
+    shift = jnp.repeat(jnp.array([0.5, 2.0]), len(own["rates"]))  # a of each array, then b
+    own["generator"]["shift"] = shift
+    plain, start = fast_after(rules.maml(0.15), 1), fewstep.flatten(weights())
+    expected = {path: leaf - 0.05 * 2 * start[path] for path, leaf in plain.items()}
+    assert_close(fast_after(rule, 1, alfa=own), expected, 1e-14)
+
+
+def test_a_meta_lstm_without_weights_descends_and_decays():
+    rule = rules.meta_lstm(0.1)
+    own = learner(rule).init(KEY)["meta_lstm"]
+    own |= {name: jnp.zeros_like(own[name]) for name in ("forget", "let")}
+    plain, start = fast_after(rules.maml(0.1), 1), fewstep.flatten(weights())
+    expected = {path: leaf - 0.1 * start[path] for path, leaf in plain.items()}
+    assert_close(fast_after(rule, 1, meta_lstm=own), expected, 1e-13)
+
+
+def test_step_norm_moves_a_normalization_by_its_changes_and_nothing_else():
+    """Without changes it is a frozen normalization; the changes add up over the steps in training, then stop."""
+    of = lambda rule, adapt: fewstep.gradient_learner(tiny(adapt_norm=adapt), rule, losses.cross_entropy)
+    support, path = image_episode().support, "norm_0/shift"
+    each = of(fewstep.chain(rules.step_norm(2), rules.meta_sgd(0.1)), True)
+    meta = jax.jit(each.init)(KEY)
+    still, frozen = of(rules.maml(0.1), False), jax.jit(of(rules.maml(0.1), False).init)(KEY)
+    expected = jax.jit(lambda: still.adapt(frozen, KEY, support, 3).fast)()
+    ours = jax.jit(lambda meta: each.adapt(meta, KEY, support, (1, 2, 3)).fast)
+    fast = ours({**meta, "weights": frozen["weights"]})
+    assert_close({p: fast[p][-1] for p in expected}, expected, 1e-12)
+    assert set(fast) - set(expected) == set(meta["step_norm"])
+    changed = {**meta["step_norm"], path: jnp.array([[0.1] * 3, [0.2] * 3])}
+    np.testing.assert_allclose(ours({**meta, "step_norm": changed})[path][:, 0], [0.1, 0.3, 0.3], rtol=1e-12)
+
+
+def test_each_inner_step_has_its_own_rates_and_later_ones_the_last():
+    each, task = learner(rules.mamlpp(0.1, 2)), episode()
+    table = {path: jnp.array([0.1, 0.03]) for path in fewstep.flatten(weights())}
+    meta = {"weights": weights(), "step_rates": table}
+    one, two, four = (each.adapt(meta, KEY, task.support, count).fast for count in (1, 2, 4))
+    go_on = lambda fast, lr, count: (
+        learner(rules.maml(lr)).adapt({"weights": unflattened(fast)}, KEY, task.support, count).fast
+    )
+    assert_close(one, go_on(fewstep.flatten(weights()), 0.1, 1), 1e-14)
+    assert_close(two, go_on(one, 0.03, 1), 1e-14)
+    assert_close(four, go_on(one, 0.03, 3), 1e-14)
+
+
+def unflattened(fast):
+    return fewstep._network.unflatten(weights(), fast)
+
+
+def test_a_multi_step_loss_is_the_mean_at_first_and_the_last_in_the_end():
+    """The query loss after each inner step, as one by one; after the annealing, value and slopes of the last alone."""
+    each, plain = learner(rules.maml(0.1), steps=3, multi_step=8), learner(rules.maml(0.1), steps=3)
+    meta, task = {"weights": weights()}, episode()
+    every = each.adapt(meta, KEY, task.support, (1, 2, 3))
+    of_step = lambda adapted: losses.squared_error(each.predict(meta, adapted, task.query.x), task.query)
+    one, two, three = jax.vmap(of_step)(every)
+    at = jax.jit(lambda step: each.loss(meta, KEY, task, outer_step=step))
+    np.testing.assert_allclose(at(0), (one + two + three) / 3, rtol=1e-13)
+    np.testing.assert_allclose(at(4), (one + two) / 6 + three * (1 / 6 + 1 / 2), rtol=1e-13)
+    np.testing.assert_allclose(at(8), three, rtol=1e-13)
+    both = jax.jit(lambda: (jax.grad(each.loss)(meta, KEY, task), jax.grad(plain.loss)(meta, KEY, task)))
+    assert_close(*both(), 1e-13)
+
+
+def test_annealed_gradients_are_of_first_order_and_then_exact():
+    each = learner(rules.mamlpp(0.1, 2), steps=2)
+    given = {**each.init(KEY), "weights": weights()}, KEY[None], jax.tree.map(lambda leaf: leaf[None], episode())
+    of = lambda outer, **step: outer(each)(*given, jnp.ones(1), **step)
+    annealed = jax.jit(lambda step: of(annealed_outer(10), outer_step=step))
+    first, exact = jax.jit(lambda: (of(fewstep.first_order), of(fewstep.unrolled)))()
+    assert_close(annealed(9), first, 1e-13)
+    assert_close(annealed(10), exact, 1e-13)
+
+
 def test_links_work_in_any_order():
-    links = [rules.metric(), rules.mask(draw="expected"), rules.rates(0.1), rules.adapt_only(-1)]
+    links = [
+        rules.metric(), rules.mask(draw="expected"), rules.rates(0.1), rules.step_rates(0.3), rules.adapt_only(-1),
+    ]  # fmt: skip
     assert_equal(fast_after(fewstep.chain(*links)), fast_after(fewstep.chain(*links[::-1])))
 
 

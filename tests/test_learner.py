@@ -129,6 +129,11 @@ def test_layers_can_be_chosen():
     [
         (lambda: rules.maml(-0.1), "lr is -0.1"),
         (lambda: rules.meta_sgd(float("nan")), "rates is nan"),
+        (lambda: rules.step_rates(0.1, -1), "inner_steps is -1. Give the number"),
+        (lambda: rules.learned_optimizer(width=0), "width is 0. A network needs at least 1"),
+        (lambda: rules.meta_lstm(2.0), "start is 2.0. The step size of meta_lstm is a gate"),
+        (lambda: fewstep.outers.annealed(-1), "first_order_steps is -1. Give 0 or more"),
+        (lambda: learner(fewstep.chain(rules.maml(), rules.step_norm())).init(KEY), "this network adapts none"),
         (lambda: rules.mask(temperature=0.0), "temperature is 0.0"),
         (lambda: rules.mask(draw="exact"), "Unknown way to draw a mask 'exact'. Did you mean 'expected'?"),
         (lambda: fewstep.chain(rules.mtnet(), rules.mask()), "holds mask twice"),

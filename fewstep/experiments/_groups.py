@@ -68,6 +68,9 @@ class InnerSteps:
     remat: bool = option(
         False, "Compute inner steps again in the backward pass: each then costs memory for the adapted weights only."
     )
+    multi_step: int = option(
+        0, "In so many outer steps the loss after every inner step counts, the last one more and more; 0: never.", min=0
+    )
     outer: str = option("unrolled", f"How the outer gradient is taken: {', '.join(OUTERS)}, or FILE.py:FUNCTION.")
 
 

@@ -32,6 +32,7 @@ ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "repti
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
 }  # fmt: skip
+_META_LSTM = {"inner_lr": 0.01, "outer": "first_order", "clip_norm": 0.25}
 
 # A context takes larger steps than weights, and gets no signal through a network that begins near zero.
 _USUAL: dict[str, Values] = {"cavia": {"inner_lr": 0.1, "init": "he"}}
@@ -95,8 +96,8 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     options = [from_signature(_slug(name), factory) for name, factory in factories]
     _, outer = ALIASES.get(text, (text, None))
     return Method(
-        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories), partial(_defaults, outer),
-        steps=True, outer=outer, weak_defaults=_start(factories),
+        text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories),
+        partial(_defaults, text, outer), steps=True, outer=outer, weak_defaults=_start(factories),
     )  # fmt: skip
 
 
@@ -154,9 +155,14 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
     return factories
 
 
-def _defaults(outer: str | None, given: Values) -> Values:
-    """Reptile has the settings of its paper, and Adam a step size of its own, without a clip."""
+def _defaults(name: str, outer: str | None, given: Values) -> Values:
+    """Some methods have the settings of their papers, and Adam a step size of its own, without a clip."""
     usual: dict[str, Value] = {}
+    names = name.replace("-", "_").split("+")
+    if "mamlpp" in names:
+        usual |= {"multi_step": given.get("steps", 60_000) // 10, "schedule": "cosine"}
+    if "meta_lstm" in names:
+        usual |= _META_LSTM
     if "reptile" in (outer, given.get("outer")):
         usual |= _REPTILE
     if given.get("inner_optimizer", usual.get("inner_optimizer")) == "adam":
@@ -165,13 +171,17 @@ def _defaults(outer: str | None, given: Values) -> Values:
 
 
 def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
-    """Where a rule's learned rates begin, if they do, and what else differs for a link."""
-    starts = [inspect.signature(factory).parameters.get("start") for _, factory in factories]
-    rates = [start.default for start in starts if start is not None and start.default is not start.empty]
-    usual: dict[str, Value] = {"inner_lr": rates[0]} if rates else {}
+    """Where a rule's learned rates begin, if they do, its number of inner steps, if it depends on it, and what else
+    differs for a link."""
+    own: dict[str, Value] = {}
+    for _, factory in factories[::-1]:
+        for name, option in (("start", "inner_lr"), ("inner_steps", "inner_steps")):
+            parameter = inspect.signature(factory).parameters.get(name)
+            if parameter is not None and parameter.default is not parameter.empty:
+                own[option] = parameter.default
     for name, _ in factories:
-        usual |= _USUAL.get(name, {})
-    return usual
+        own |= _USUAL.get(name, {})
+    return own
 
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
@@ -219,7 +229,10 @@ def _rule_learner(
 ) -> Learner:
     """Gradient steps; a network that was trained with more outputs than a task has classes uses the first of them."""
     network = narrow(problem.network(problem.ways, norm), problem.ways, ways)
-    return gradient_learner(network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat)
+    return gradient_learner(
+        network, rule, problem.loss, steps=experiment.inner_steps, remat=experiment.remat,
+        multi_step=experiment.multi_step,
+    )  # fmt: skip
 
 
 def _is_learner(factory: object) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fewstep._outer import Outer
+from fewstep.outers.annealed import annealed as annealed
 from fewstep.outers.evolution import evolution as evolution
 from fewstep.outers.first_order import first_order as first_order
 from fewstep.outers.hardest import hardest as hardest
@@ -23,4 +24,5 @@ OUTERS: dict[str, Callable[..., Outer]] = {
     "reinforce": reinforce,
     "sharp": sharp,
     "hardest": hardest,
+    "annealed": annealed,
 }

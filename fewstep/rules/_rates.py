@@ -1,13 +1,12 @@
 """Learned rates: a step size of its own for every weight."""
 
-import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key
 
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._options import Start
-from fewstep.rules._step import check_rate
+from fewstep.rules._step import first_rate
 
 
 def rates(start: Start = 0.01) -> Rule:
@@ -21,13 +20,10 @@ def rates(start: Start = 0.01) -> Rule:
 
     **Reference:** Li, Zhou, Chen & Li, Meta-SGD: Learning to Learn Quickly for Few-Shot Learning, 2017.
     """
-    low, high = start if isinstance(start, tuple) else (start, start)
-    check_rate(low, "rates")
-    check_rate(high, "rates")
+    first = first_rate(start, "rates")
 
     def init(layers: Layers, key: Key[Array, ""], fast: Flat) -> Meta:
-        drawn = isinstance(start, tuple) and high > low
-        value = jax.random.uniform(key, (), minval=low, maxval=high) if drawn else low
+        value = first(key)
         return {"rates": {path: jnp.full_like(leaf, value) for path, leaf in fast.items()}}
 
     def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:

@@ -1,5 +1,6 @@
 """The step: plain gradient descent, or any optax transformation."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError
 from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
-from fewstep.rules._options import Inner
+from fewstep.rules._options import Inner, Start
 
 
 def sgd(lr: float | Array) -> Rule:
@@ -56,6 +57,15 @@ def check_rate(rate: float | Array, name: str) -> None:
     """Refuses a step size that is negative or not finite."""
     if isinstance(rate, int | float) and not 0 <= rate < float("inf"):
         raise FewstepError(f"{name} is {rate}. A step size must be finite and not negative, such as 0.01.")
+
+
+def first_rate(start: Start, name: str) -> Callable[[Key[Array, ""]], float | Array]:
+    """The value that all rates of a rule begin with, by a key: `start`, or drawn from it if it is a range."""
+    low, high = start if isinstance(start, tuple) else (start, start)
+    check_rate(low, name)
+    check_rate(high, name)
+    drawn = isinstance(start, tuple) and high > low
+    return lambda key: jax.random.uniform(key, (), minval=low, maxval=high) if drawn else low
 
 
 @jax.custom_vjp
