@@ -147,8 +147,8 @@ def _factories(names: list[str]) -> list[tuple[str, Callable[..., Rule]]]:
         name = written if is_own(written) else written.replace("-", "_")
         known: dict[str, Value] = {**rules.LINKS, **(rules.RULES if number == 0 else {})}
         aliases = {alias: known[rule] for alias, (rule, _) in ALIASES.items()} if len(names) == 1 else {}
-        others = {**known, **aliases} if number else {**known, **aliases, **LEARNER_METHODS}
-        if name in LEARNER_METHODS and number == 0:
+        others = {**known, **aliases} if number else {**LEARNER_METHODS, **known, **aliases}
+        if name in LEARNER_METHODS and name not in known:
             raise FewstepError(f"{name} is a learner without links. Name it alone: {name}.")
         what = "method" if number == 0 else "link"
         factories.append((name, function_of(what, name, "(*, option=1.0)", others)))
