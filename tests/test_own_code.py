@@ -299,7 +299,7 @@ def test_a_kind_of_ones_own_in_one_file(mine, tmp_path, monkeypatch, capsys):
     code, _, said = output(capsys, *train, "--stiffest", -1)
     assert code == 2
     assert "--stiffest is -1.0. It must be finite and not negative" in said
-    code, printed, said = output(capsys, *train, "--stiffest", 6, "--run", tmp_path / "run", "--json")
+    code, printed, said = output(capsys, *train, "--stiffest", 6, "--log-every", 1, "--run", tmp_path / "run", "--json")
     assert code == 0, said
     assert json.loads(printed)["step"] == 3
     page = (tmp_path / "run" / "report.html").read_text()

@@ -30,7 +30,7 @@ def test_your_own_data(tmp_path, monkeypatch, capsys):
     make, train, adapt = commands.strip().splitlines()
     assert make == "python examples/sensors.py"
     importlib.import_module("sensors").main()
-    fewer = ["--steps", "4", "--validation-tasks", "4", "--seeds", "1", "--hidden", "8", "--inner-steps", "2"]
+    fewer = ["--effort", "0.01", "--member-seeds", "1", "--hidden", "8"]
     assert main([*train.split()[1:], *fewer]) == 0
     capsys.readouterr()
     assert main(adapt.split()[1:]) == 0

@@ -104,8 +104,9 @@ def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
     """The Newton step: (S G + I) dA = -(A + wR) and what goes with it for the bias, with R = P - Y.
 
     The gradient is (G (A + wR), sum of wR). Dividing the first by G leaves a system that is well conditioned where G is
-    not, but not symmetric. Where its solver breaks down, the right side stands for the
-    step: the gradient in the same sense.
+    not, but not symmetric. All biases together change nothing, so a part of their mean is added, which is 0 at the
+    solution: the solver would wander there. Where it breaks down, the right side stands for the step: the gradient in
+    the same sense.
     """
     share = jax.nn.softmax(gram @ line.rows + line.bias[None], axis=1)
 
@@ -115,7 +116,7 @@ def _direction(line: Line, gram: Array, labels: Array, weight: Array) -> Line:
 
     def product(v: Line) -> Line:
         moved = curved(gram @ v.rows + v.bias[None])
-        return Line(v.rows + moved, jnp.sum(moved, axis=0) + 1e-6 * v.bias)
+        return Line(v.rows + moved, jnp.sum(moved, axis=0) + jnp.sum(weight) * jnp.mean(v.bias, keepdims=True))
 
     wrong = weight[:, None] * (share - labels)
     right = Line(-(line.rows + wrong), -jnp.sum(wrong, axis=0))
