@@ -456,6 +456,6 @@ def test_progress_has_amount_rate_and_time_left(capsys, monkeypatch):
         data._places.progress("downloading a.zip", done, 169.0, "MB")
     data._places.progress("reading b", 7, 0, "images")
     assert capsys.readouterr().err.splitlines() == [
-        "downloading a.zip: 24.0 of 169 MB, 1.0 MB/s, 2 min left",
-        "downloading a.zip: 85.0 of 169 MB, 1.0 MB/s, 84 s left",
+        "downloading a.zip: 24 of 169 MB, 1 MB/s, 2 min left",
+        "downloading a.zip: 85 of 169 MB, 1 MB/s, 84 s left",
     ]
