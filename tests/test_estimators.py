@@ -190,7 +190,11 @@ class TestRegressor:
 
 @pytest.mark.parametrize(
     ("method", "target"),
-    [("mtnet+rates", "size"), ("ridge", "tall"), pytest.param("gaussian", "size", marks=pytest.mark.slow)],
+    [
+        ("mtnet+rates", "size"),
+        pytest.param("ridge", "tall", marks=pytest.mark.slow),
+        pytest.param("gaussian", "size", marks=pytest.mark.slow),
+    ],
 )
 def test_an_estimator_is_the_model_of_the_command(method, target, tmp_path, capsys):
     table = lines(12)

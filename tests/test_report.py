@@ -92,6 +92,7 @@ class TestRuns:
         assert "verdict" not in json.loads(output(capsys, "eval", run, "--no-baselines", "--json")[1])
 
     @pytest.mark.skipif(browsing.CHROMIUM is None, reason="chromium is not installed")
+    @pytest.mark.parametrize("run", ["kind", pytest.param("size", marks=pytest.mark.slow)], indirect=True)
     def test_in_a_browser(self, run, chromium):
         for width in (390, 1440):
             opened = chromium.new_page(viewport={"width": width, "height": 900})

@@ -154,6 +154,7 @@ class TestTables:
         with pytest.raises(FewstepError, match="leaves no row of the task 'boy01'"):
             make_table(read(table), GROWTH)
 
+    @pytest.mark.slow
     def test_the_command_goes_on_with_a_warning(self, tmp_path, capsys):
         growth(self.rows).to_csv(tmp_path / "t.csv", index=False)
         words = (f"table:{tmp_path / 't.csv'}", "--task", "child", "--x", "age", "sex", "--y", "height_cm", "--steps",

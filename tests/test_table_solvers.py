@@ -26,9 +26,8 @@ def table(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    ("method", "name"), [pytest.param("mixed", MIXED, marks=pytest.mark.slow), ("gaussian", PRIOR)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "name"), [("mixed", MIXED), ("gaussian", PRIOR)])
 def test_a_run_answers_as_the_baseline_does(method, name, table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("fewstep.problems._baselines._TRAIN_STEPS", 12)
     words = ("--task", "who", "--x", "x", "--y", "y", "--shots", 3, "--steps", 12, "--seeds", 1, "--validation-tasks",

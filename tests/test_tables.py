@@ -530,7 +530,9 @@ class TestCommands:
         small = np.flatnonzero(np.isin(made["who"], ["t1", "t6"]))
         kept = np.setdiff1d(np.arange(len(made["who"])), [row for row in small if row % 12 > 2])
         path = csv_of(tmp_path / "t.csv", {name: column[kept] for name, column in made.items()})
-        code, _, told = output(capsys, "train", "maml", f"table:{path}", *OPTIONS, "--run", tmp_path / "run")
+        code, _, told = output(
+            capsys, "train", "maml", f"table:{path}", *OPTIONS, "--no-report", "--run", tmp_path / "run"
+        )
         assert code == 0
         assert "2 of 8 tasks have fewer than 5 rows and are left out: t1 (4), t6 (3)." in told.replace("\n", " ")
         split = json.loads((tmp_path / "run" / "config.json").read_text())["experiment"]["classes"]
