@@ -61,6 +61,7 @@ SETS = {
 METHODS = {
     "nearest": _Method(NEAREST, "metric", {"rank": 1}, part=0),
     "logistic": _Method("logistic regression", "logistic", part=0),
+    "discriminant": _Method("metric in closed form", "metric", part=0),
     "prototypes": _Method("prototypes", "prototypes"),
     "metric": _Method("prototypes + metric", "metric"),
     "ridge": _Method("ridge regression", "ridge"),
