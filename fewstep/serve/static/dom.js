@@ -40,6 +40,7 @@ export function ruleName(rule) {
   const names = {
     maml: "MAML", fomaml: "FOMAML", reptile: "Reptile", meta_sgd: "Meta-SGD", anil: "ANIL", boil: "BOIL",
     tnet: "T-net", mnet: "M-net", mtnet: "MT-net", mnet_full: "M-net (full)", mtnet_full: "MT-net (full)",
+    mamlpp: "MAML++", alfa: "ALFA", learned_optimizer: "learned optimizer", meta_lstm: "Meta-LSTM",
   };
   return rule.split("+").map((part) => names[part] ?? part).join(" + ");
 }

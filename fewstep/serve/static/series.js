@@ -8,7 +8,8 @@ const DASHES = 6;
 /** Color and dash of each method; style.css has the colors, parts.css the dashes. No two methods share both. */
 export const LOOKS = {
   maml: [0, 0], tnet: [1, 1], mtnet: [2, 2], meta_sgd: [3, 3], mnet: [4, 4], anil: [5, 5],
-  boil: [3, 0], mnet_full: [4, 1], mtnet_full: [2, 4],
+  boil: [3, 0], mnet_full: [4, 1], mtnet_full: [2, 4], mamlpp: [3, 1], alfa: [5, 2], learned_optimizer: [4, 2],
+  meta_lstm: [3, 5],
   prototypes: [0, 1], matching: [1, 2], neighbor: [3, 4], finetune: [5, 0], embedding: [4, 3], spectral: [2, 5],
   ridge: [1, 0], gaussian: [0, 2], mixed: [5, 1], snail: [0, 3], metanet: [1, 4], recurrent: [5, 3],
   metric: [0, 4], logistic: [0, 5],
