@@ -35,7 +35,9 @@ class _State(NamedTuple):
     let: Float[Array, "..."]
 
 
-def meta_lstm(start: float = 0.01, *, width: Annotated[int, "Units of the LSTM"] = 20) -> Rule:
+def meta_lstm(
+    start: Annotated[float | Array, "The first step size"] = 0.01, *, width: Annotated[int, "Units of the LSTM"] = 20
+) -> Rule:
     """The rule of the meta-learner LSTM, which is one link: `chain(tnet(), meta_lstm(0.01))`.
 
     **Arguments:** `start`, the first step size, below 1; `width`, the units of the LSTM.
