@@ -217,6 +217,8 @@ def test_a_training_of_the_metric_starts_there(place):
     assert np.abs(start).max() > 0.1
     low = build(Experiment("metric", f"text:{place}/texts.csv", **options, rank=2))
     assert not np.any(low.first().meta["metric"]["up"])
+    mapped = build(Experiment("mtnet", f"text:{place}/texts.csv", **options)).first().meta["weights"]["map"]["kernel"]
+    np.testing.assert_allclose(mapped[0], np.eye(len(start[0])) + start[0], rtol=1e-5, atol=1e-6)
 
 
 def test_the_auroc_is_that_of_scikit_learn_and_the_threshold_divides():

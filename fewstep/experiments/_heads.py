@@ -17,10 +17,10 @@ from fewstep._network import Network
 from fewstep.experiments import _auto
 from fewstep.experiments._fitting import check_rows, fit_trees, trees_again, trees_learner
 from fewstep.experiments._groups import FewSteps, Fit, Portfolio
+from fewstep.experiments._start import metric_start
 from fewstep.problems import Problem, Value, from_signature, option
 
 if TYPE_CHECKING:
-    from fewstep.experiments.build import Built
     from fewstep.experiments.experiment import Experiment
 
 
@@ -68,15 +68,6 @@ def _metric(experiment: "Experiment", problem: Problem, rule: None, ways: int, n
     return learners.metric(
         features, _width(features, problem.x), ways, rank=experiment.rank, sharpness=experiment.sharpness
     )  # fmt: skip
-
-
-def _metric_start(built: "Built", metas: PyTree) -> PyTree:
-    """The map that tells the training classes apart in closed form, where their features are good already."""
-    own = metas["metric"]
-    if built.problem.labeled is None or "map" not in own:
-        return metas
-    start = jnp.asarray(learners.discriminant(*built.problem.labeled()))
-    return metas | {"metric": own | {"map": jnp.broadcast_to(start, own["map"].shape)}}
 
 
 def _logistic(experiment: "Experiment", problem: Problem, rule: None, ways: int, norm: str | None) -> Learner:
@@ -230,7 +221,7 @@ _OWN: Mapping[str, dict[str, Value]] = {
     "metric": {
         "learner": _metric,
         "groups": (from_signature("metric", learners.metric),),
-        "start": _metric_start,
+        "start": metric_start,
     },
     "logistic": {"learner": _logistic, "groups": (from_signature("logistic", learners.logistic),)},
     "gaussian": {"learner": _gaussian},

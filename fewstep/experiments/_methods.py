@@ -19,6 +19,7 @@ from fewstep._rule import Rule, Stage, chain
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._groups import InnerSteps
 from fewstep.experiments._heads import LEARNER_METHODS, narrow
+from fewstep.experiments._start import map_start
 from fewstep.files import called, function_of
 from fewstep.problems import Problem, Value, Values, from_signature, is_own, without
 
@@ -68,7 +69,7 @@ class Method(NamedTuple):
     loss: bool = True
     outer: str | None = None
     weak_defaults: Values = MappingProxyType({})
-    start: Callable[["Built", PyTree], PyTree] = lambda built, metas: metas
+    start: Callable[["Built", PyTree], PyTree] = map_start
     fit: Callable[["Built", TrainMember, Say], Fitted] | None = None
     parts: Callable[["Experiment"], dict[str, dict[str, Value]]] = lambda experiment: {}
     again: Callable[[TrainedMember], Values] = lambda trained: {
