@@ -28,8 +28,8 @@ def results_of(accuracy):
 
 def test_each_method_stands_with_both_sets_and_shots():
     cells = STUDY.cells(STUDY.full)
-    assert len({cell.name for cell in cells}) == len(cells) == 2 * 9 * 2
-    assert {cell.plan.length for cell in cells if cell.groups[1] in ("nearest", "logistic")} == {0}
+    assert len({cell.name for cell in cells}) == len(cells) == 2 * 10 * 2
+    assert {cell.plan.length for cell in cells if cell.groups[1] in ("nearest", "logistic", "discriminant")} == {0}
     blocks = [cell.plan.experiment for cell in cells if cell.groups[1].endswith("blocks")]
     assert all(experiment.encoder_depth > 0 for experiment in blocks)
 
