@@ -36,7 +36,7 @@ class Answers(NamedTuple):
 
     @property
     def unit(self) -> np.ndarray:
-        """The number of each task's group, from 0 on without gaps; without groups, of the task."""
+        """The number of each task's group, counted from 0 without gaps; without groups, of the task."""
         units = np.arange(len(self.y)) if self.units is None else self.units
         return np.unique(units, return_inverse=True)[1]
 
