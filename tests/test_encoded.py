@@ -324,7 +324,7 @@ def test_the_options_of_an_encoder_are_options_of_a_run(place):
         name.removeprefix("encoder_") for name in Experiment("metric", tasks, encoder=encoder).settings()
         if name.startswith("encoder_")} - {"depth"}  # fmt: skip
     assert names("text:", "minilm-l6") == {"max_tokens", "pooling", "unit", "tokenizer"}
-    assert names("folder:", "efficientnet-lite0") == {"size", "mean", "deviation"}
+    assert names("folder:", "efficientnet-lite0") == {"size", "mean", "deviation", "mirror"}
     assert names("folder:", "onnx:any.onnx") == {"size", "mean", "deviation", "layout", "output"}
     with pytest.raises(FewstepError, match="`encoder_pooling` does not apply"):
         Experiment("metric", "folder:", encoder="efficientnet-lite0", encoder_pooling="cls")

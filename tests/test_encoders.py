@@ -352,6 +352,16 @@ def test_a_depth_over_the_number_of_blocks_is_refused():
         depth=18,
     )
     refused("at least 32 pixels", find_encoder, "efficientnet-lite0", size=8)
+    refused("depth 2 gives none", find_encoder, "efficientnet-lite0", depth=2, mirror="yes")
+
+
+@needs_lite0
+def test_with_mirror_features_are_the_mean_over_an_image_and_its_mirror_image():
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    alone = encode_all(find_encoder("efficientnet-lite0", size=32), [image, image[:, ::-1]])
+    mirrored = encode_all(find_encoder("efficientnet-lite0", size=32, mirror="yes"), [image])
+    assert np.abs(alone[0] - alone[1]).max() > 1e-3
+    np.testing.assert_allclose(mirrored[0], alone.mean(0), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -375,6 +385,6 @@ def test_the_options_of_an_encoder_are_those_of_its_factory(tmp_path):
     options = lambda name: [
         p.name for p in inspect.signature(factory_of(name)).parameters.values() if p.kind is p.KEYWORD_ONLY
     ]
-    assert options("efficientnet-lite0") == ["size", "mean", "deviation"]
+    assert options("efficientnet-lite0") == ["size", "mean", "deviation", "mirror"]
     assert options("minilm-l6") == ["max_tokens", "pooling", "unit", "tokenizer"]
     assert options(own(tmp_path, LENGTHS)) == ["modality", "scale"]

@@ -3,9 +3,10 @@
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -24,13 +25,18 @@ _SMALLEST = 32
 Size = Annotated[int, "Height and width of the images that the encoder sees."]
 Mean = Annotated[float, "What is subtracted from a pixel, 0 to 255."]
 Deviation = Annotated[float, "What a pixel is divided by then."]
+Mirror = Annotated[
+    Literal["no", "yes"], "Whether features are the mean over an image and its mirror image, at twice the time."
+]
 
 
 def image_encoder(name: str, read: Callable[[], tuple[Path, Weights]]) -> Callable[..., Encoder]:
     """The function that makes the encoder of an EfficientNet-Lite from the file and the arrays that `read` gives."""
 
-    def make(depth: int = 0, *, size: Size = 128, mean: Mean = 127.0, deviation: Deviation = 128.0) -> Encoder:
-        return _encoder(name, *read(), depth, size, mean, deviation)
+    def make(
+        depth: int = 0, *, size: Size = 128, mean: Mean = 127.0, deviation: Deviation = 128.0, mirror: Mirror = "no"
+    ) -> Encoder:
+        return _encoder(name, *read(), depth, size, mean, deviation, mirror == "yes")
 
     return make
 
@@ -41,11 +47,15 @@ def read_lite0() -> tuple[Path, Weights]:
     return path, read_torch(path)
 
 
-def _encoder(name: str, path: Path, weights: Weights, depth: int, size: int, mean: float, deviation: float) -> Encoder:
+def _encoder(
+    name: str, path: Path, weights: Weights, depth: int, size: int, mean: float, deviation: float, mirror: bool
+) -> Encoder:
     if size < _SMALLEST or deviation <= 0:
         raise FewstepError(
             f"`size={size}`, `deviation={deviation}`: {name} needs at least {_SMALLEST} pixels and a deviation over 0."
         )
+    if mirror and depth:
+        raise FewstepError(f"`mirror` takes the mean of two features, and depth {depth} gives none. Leave one out.")
     blocks, params = convert(weights, str(path))
     parts = (*blocks, None)
     check_depth(name, depth, len(parts), "blocks, its head among them")
@@ -54,14 +64,18 @@ def _encoder(name: str, path: Path, weights: Weights, depth: int, size: int, mea
     def forward(params: Params, x: Array) -> Array:
         return network.run(params, network.stem(params, x, mean, deviation), before)
 
+    def mirrored(params: Params, x: Array) -> Array:
+        return (forward(params, x) + forward(params, jnp.flip(x, axis=2))) / 2
+
     early, late = _divided(params, after)
     shape = jax.eval_shape(forward, early, jax.ShapeDtypeStruct((1, size, size, 3), np.uint8)).shape[1:]
     settings = {"kind": "efficientnet-lite", "depth": depth, "size": size, "mean": mean, "deviation": deviation}
+    settings |= {"mirror": True} if mirror else {}
     end = functools.partial(_end, after)
     tail = with_head(late, end, network.HEAD, network.layers(after)) if depth else linear(network.HEAD)
     return Encoder(
         name, "image", digest_of([path], settings), shape, to_pixels(name, (size, size)),
-        compiled(forward, early, shape), tail,
+        compiled(mirrored if mirror else forward, early, shape), tail,
     )  # fmt: skip
 
 
