@@ -289,6 +289,7 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
     assert rows[0]["mean"] < 5  # the sensors' offsets are 8 apart
 
 
+@pytest.mark.slow
 def test_trees_alone_are_better_than_pooled_where_tasks_differ(table, tmp_path):
     """The offset of a sensor is learned from three rows."""
     small = ("--shots", "3", "--no-report", "--json")

@@ -9,7 +9,7 @@ import importlib
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,12 @@ def blocks(page: str, *kinds: str) -> list[Block]:
 
 def pages_with(*kinds: str) -> list[str]:
     return [page for page in PAGES if blocks(page, *kinds)]
+
+
+def seldom(pages: Iterable[str]) -> list[Any]:
+    """Pages as parameters of a test. Those of the methods are alike: MT-net's stands for them, the rest are slow."""
+    often = lambda page: not page.startswith("docs/methods/") or page == "docs/methods/mtnet.md"
+    return [pytest.param(page, marks=[] if often(page) else [pytest.mark.slow]) for page in pages]
 
 
 @pytest.fixture
@@ -109,7 +115,7 @@ def run(page: str, capsys: pytest.CaptureFixture[str]) -> str:
     return printed
 
 
-@pytest.mark.parametrize("page", [page for page in pages_with("python") if page != "docs/serve.md"])
+@pytest.mark.parametrize("page", seldom(page for page in pages_with("python") if page != "docs/serve.md"))
 @pytest.mark.usefixtures("small")
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -157,7 +163,7 @@ def read(args: list[str]) -> Any:
     return read(list(command.command)) if args[0] == "launch" else command
 
 
-@pytest.mark.parametrize("page", [page for page in pages_with("sh") if commands(page)])
+@pytest.mark.parametrize("page", seldom(page for page in pages_with("sh") if commands(page)))
 def test_the_commands_of_a_page_are_those_of_the_parser(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_files(page)

@@ -100,10 +100,11 @@ def test_options_that_an_encoder_replaces_are_refused(place):
     assert kind_of("omniglot").name == kind_of("omniglot", {"encoder": "efficientnet-lite0"}).name
 
 
-METHODS = ("mtnet", "maml", "prototypes", "metric", "logistic", "ridge", "matching", "snail")
+METHODS = ("mtnet", "metric", "ridge")
+REST = ("maml", "prototypes", "logistic", "matching", "snail")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)])
 def test_every_method_learns_encoded_rows(place, method):
     """Untrained, one task: a finite loss with a derivative somewhere, and a query in its class most of the time."""
     experiment = Experiment(method, f"text:{place}/texts.csv", encoder=f"{place}/own.py:words", ways=3, shots=2)

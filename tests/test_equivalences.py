@@ -341,6 +341,7 @@ def test_expansions_of_maml_first_order_and_reptile():
         assert 3.5 < large / small < 4.5, name  # what is left is of second order: a quarter at half the step
 
 
+@pytest.mark.slow
 def test_reptile_goes_the_way_the_task_went():
     """The outer gradient is start minus adapted, and with one whole batch a step this is the inner loop's own way."""
     each = learner(rules.maml(0.05))

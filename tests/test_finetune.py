@@ -57,7 +57,7 @@ def some_support(ways=3, shots=2):
     return fewstep.Batch(x, labels, jnp.ones(ways * shots))
 
 
-@pytest.mark.parametrize("classes", [7, 3])
+@pytest.mark.parametrize("classes", [7, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_head_of_any_network_is_replaced(name, classes):
     make = NETWORKS[name]
@@ -82,6 +82,7 @@ def test_a_network_whose_last_layer_is_not_all_of_its_head_is_refused():
         learners.finetune(bare, bare, rules.maml(0.1))
 
 
+@pytest.mark.slow
 @needs_omniglot
 def test_a_network_of_ones_own_is_finetuned_from_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FEWSTEP_DATA", str(DATA))

@@ -77,6 +77,7 @@ def linear(rule=rules.maml, lr=0.1, pull=0.5, network=None, **options):
 LINES = fewstep.Episode(rows(1), rows(2))
 
 
+@pytest.mark.slow
 def test_the_memory_of_implicit_does_not_grow_with_the_steps():
     def memory(outer, steps):
         each = linear(network=bent(), steps=steps)

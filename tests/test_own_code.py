@@ -103,7 +103,7 @@ def mine(tmp_path):
 
 
 # One run takes every name but the learner's from the file; the rule's file is changed, not gone.
-ALONE = ("link", "tasks", "outer", "loss", "network")
+ALONE = ("rule", "link", "tasks", "outer", "loss", "network")
 
 
 @pytest.mark.parametrize("use", [pytest.param(use, marks=pytest.mark.slow if use in ALONE else ()) for use in USES])
@@ -216,6 +216,7 @@ def test_what_does_not_fit_is_one_clear_line(train, words, mine, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_training_of_ones_own_code_that_is_killed_goes_on_to_the_same_bits(mine, tmp_path):
     """A real process, killed; the same command again, against one that was never disturbed."""
     steps = 3000

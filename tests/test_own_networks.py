@@ -48,6 +48,7 @@ def test_an_example_learns_a_task(name):
         assert any(layer.skip == "" and layer.width > 2 for layer in network.layers)
 
 
+@pytest.mark.slow
 def test_a_file_with_a_class_trains_and_is_loaded_again(tmp_path, capsys):
     mine = tmp_path / "mine.py"
     mine.write_text((NETWORKS / "lstm.py").read_text())

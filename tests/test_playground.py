@@ -271,6 +271,7 @@ def open_picture(page, place, file):
     page.wait_for_selector(f"{place} .pad[aria-label$='a picture']")
 
 
+@pytest.mark.slow
 @needs_omniglot
 def test_real_characters_as_files_and_as_an_episode(browse, tmp_path):
     page = browse("characters")

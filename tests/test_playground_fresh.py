@@ -26,6 +26,7 @@ def url(tmp_path_factory):
     assert stop(process) == 0
 
 
+@pytest.mark.slow
 def test_a_random_test_episode_without_data(browse):
     page = browse("characters")
     page.click("#draw-episode")
@@ -39,6 +40,7 @@ def test_a_random_test_episode_without_data(browse):
     assert page.get_attribute("#pads .example:first-child .pad", "aria-label").endswith("a picture")
 
 
+@pytest.mark.slow
 def test_probabilities_of_another_drawing_are_taken_away(browse):
     page = browse("characters")
     page.click("#draw-episode")

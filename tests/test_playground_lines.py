@@ -60,6 +60,7 @@ def test_without_points_nothing_is_drawn_as_adapted(browse):
     assert paths(page, "#plot path.before").keys() == {"maml", "mtnet"}
 
 
+@pytest.mark.slow
 def test_an_answer_to_other_points_is_marked_while_the_new_one_is_awaited(browse):
     page = browse()
     click(page, (0.3, 0.4), (0.6, 0.6))
@@ -80,6 +81,7 @@ def test_an_answer_to_other_points_is_marked_while_the_new_one_is_awaited(browse
     assert all(new != old[model] for model, new in paths(page, AFTER).items())
 
 
+@pytest.mark.slow
 def test_that_a_size_compiles_is_said(browse):
     page = browse()
     click(page, *((0.1 + 0.05 * n, 0.3 + 0.02 * n) for n in range(16)))
@@ -94,6 +96,7 @@ def test_that_a_size_compiles_is_said(browse):
     assert all(new != before[model] for model, new in paths(page, AFTER).items())
 
 
+@pytest.mark.slow
 def test_without_a_server_no_curve_is_drawn_as_adapted(chromium, folder):
     with server(folder / "maml") as (url, process):
         page = chromium.new_page(reduced_motion="reduce")

@@ -46,7 +46,7 @@ def home(tmp_path_factory):
         yield folder
 
 
-@pytest.fixture(params=["size", "kind"])
+@pytest.fixture(params=["size", pytest.param("kind", marks=pytest.mark.slow)])
 def run(request, home, capsys):
     """A run on numbers and one on classes, each with what the command printed as JSON."""
     path = home / request.param

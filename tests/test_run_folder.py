@@ -33,6 +33,7 @@ def test_a_training_that_stopped_is_resumed_bit_for_bit(tmp_path):
     assert "Trained 8 steps" in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_finished_training_is_not_done_again(tmp_path):
     first = trained(4, RunFolder(tmp_path / "run"))
     again = trained(4, RunFolder(tmp_path / "run"))
