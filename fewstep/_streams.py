@@ -12,3 +12,5 @@ TEACHING = 13  # episodes that a teacher answers on
 MINIBATCHES, INNER_LOSS = 2**31 - 1, 2**31 - 2
 # Of a task's key, by outer gradients.
 PERTURBATIONS, DRAWS, VARIANTS = 2**31 - 5, 2**31 - 6, 2**31 - 7
+# Of a task's key, by attacks.
+ATTACK, POISON = 2**31 - 10, 2**31 - 11

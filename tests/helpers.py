@@ -238,6 +238,7 @@ OUTERS: dict[str, OuterCase] = {
     "reinforce": _outer(outers.reinforce(2), "mnet"),
     "sharp": _outer(outers.sharp("both", 0.05)),
     "hardest": _outer(outers.hardest(2, augmentations.label_shift())),
+    "robust": _outer(outers.robust(0.05, low=-10, high=10)),
 }
 
 

@@ -13,6 +13,7 @@ _OURS = {
     "adapt": "_adapt:Adapt",
     "inspect": "_inspect:Inspect",
     "export": "_export:Export",
+    "attack": "_attack:AttackRun",
     "data": "_data:Data",
     "layerwise": "_layerwise:Layerwise",
     "launch": "_launch:Launch",

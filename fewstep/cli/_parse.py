@@ -128,7 +128,8 @@ def _options(command: type) -> list[str]:
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             options += _options(kind)
         elif tyro.conf.Positional not in marks and tyro.conf.Suppress not in marks:
-            options += [flag(field.name), *([flag(f"no_{field.name}")] if kind is bool else [])]
+            name = next((mark.name for mark in marks if getattr(mark, "name", None)), field.name)
+            options += [flag(name), *([flag(f"no_{name}")] if kind is bool else [])]
     return options
 
 

@@ -5,6 +5,10 @@ from fewstep.models._adaptation import Adaptation as Adaptation
 from fewstep.models._adaptation import adapt as adapt
 from fewstep.models._adaptation import calibrated as calibrated
 from fewstep.models._adaptation import check_rows as check_rows
+from fewstep.models._attack import Assault as Assault
+from fewstep.models._attack import Attacked as Attacked
+from fewstep.models._attack import attack_model as attack_model
+from fewstep.models._attack import named_attacks as named_attacks
 from fewstep.models._calibration import LEVELS as LEVELS
 from fewstep.models._calibration import Calibration as Calibration
 from fewstep.models._calibration import calibrate as calibrate

@@ -11,6 +11,7 @@ from fewstep.outers.implicit import implicit as implicit
 from fewstep.outers.reinforce import reinforce as reinforce
 from fewstep.outers.reptile import refuse_without_signal as refuse_without_signal
 from fewstep.outers.reptile import reptile as reptile
+from fewstep.outers.robust import robust as robust
 from fewstep.outers.sharp import sharp as sharp
 from fewstep.outers.unrolled import unrolled as unrolled
 
@@ -25,4 +26,5 @@ OUTERS: dict[str, Callable[..., Outer]] = {
     "sharp": sharp,
     "hardest": hardest,
     "annealed": annealed,
+    "robust": robust,
 }

@@ -44,6 +44,7 @@ class Problem(NamedTuple):
     - `labeled()` are features of all training rows and the numbers of their classes, where these are good before any
       training;
     - `rejects` says that a query may be of none of a task's classes;
+    - `ends` are the smallest and the largest value of a number of x, where it has such;
     - `details` are the kind's own.
     """
 
@@ -70,6 +71,7 @@ class Problem(NamedTuple):
     samples: int = 1
     labeled: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None
     rejects: bool = False
+    ends: tuple[float, float] | None = None
     all_classes: Callable[[], Tasks] | None = None
     n_classes: Callable[[], int] = lambda: 0
     details: Options = None

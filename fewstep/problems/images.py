@@ -121,7 +121,7 @@ def _problem(tasks: str, options: Options, network: Options) -> Problem:
     return Problem(
         make, partial(_network, network, image, options.ways), find_loss(network.loss, options.ways, classes=True),
         losses.accuracy, "accuracy", losses.error_rate, image, options.ways, classes=True, ways=options.ways,
-        norms=(norm, *other), splits=True, digits=4, n_classes=count,
+        norms=(norm, *other), splits=True, digits=4, ends=(0.0, 1.0), n_classes=count,
         all_classes=lambda: all_classes(load("train"), rotate=options.rotate, invert=invert),
         details=(tasks, invert),
     )  # fmt: skip
