@@ -174,6 +174,7 @@ class Built:
         drawn = jax.eval_shape(draw, self.training.data, key)
         jax.eval_shape(gradient, jax.eval_shape(self.learner.init, key), drawn)
 
+    @lru_cache  # noqa: B019  # as a segment
     def validation(self) -> tuple[Validate, PyTree]:
         """The compiled validation, and the data of its tasks: the same set for every seed that is trained."""
         experiment, ways = self.experiment, self.validation_ways
@@ -195,14 +196,16 @@ class Built:
         )  # fmt: skip
 
     def train(
-        self, *, state: TrainState | None = None, mesh: Mesh | None = None, chunk: int | None = None, **how: Value
+        self, *, state: TrainState | None = None, steps: int | None = None, mesh: Mesh | None = None,
+        chunk: int | None = None, **how: Value,
     ) -> Trained:  # fmt: skip
         """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. What is trained like
-        another is trained on its validation tasks too, which say nothing then."""
+        another is trained on its validation tasks too, which say nothing then. Less than all its `steps` are the first
+        of them: the outer step size falls over all."""
         experiment = self.experiment
         validate, data = (None, None) if self.like is not None else self.validation()
         return train(
-            self.learner, self.training, steps=experiment.steps, optimizer=self.optimizer,
+            self.learner, self.training, steps=experiment.steps if steps is None else steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
             validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
@@ -218,7 +221,7 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = experiment.kind, method_of(experiment.method, experiment.folder)
+    kind, method = experiment.kind, method_of(experiment.method, experiment.folder, experiment.kind)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
