@@ -56,9 +56,9 @@ class _Race:
         names = list(self._experiments)
         if len(names) > _FINALISTS:
             for number, name in enumerate(names, 1):
-                self._train(name, _part(self._experiments[name]), f"{number} of {len(names)}")
+                self._train(name, _part(self._experiments[name]), f", {number} of {len(names)}")
             names = self._ranked(names)[:_FINALISTS]
-        outcomes = {name: self._train(name, self._experiments[name].steps, "to its end") for name in names}
+        outcomes = {name: self._train(name, self._experiments[name].steps, " further") for name in names}
         best = self._ranked(names)[0]
         outcome = outcomes[best]
         assert outcome is not None
@@ -68,7 +68,7 @@ class _Race:
         """Trains a member until a step, and notes its error; nothing if it diverges."""
         experiment = self._experiments[name]
         method = experiment.public_method
-        self._say(f"Training {method}, {which}: to step {until} of {experiment.steps}.")
+        self._say(f"Training {method}{which}, to step {until} of {experiment.steps}.")
         run = self._members.create(name, experiment)
         self._built[name] = self._built.get(name) or run.build()
         try:
