@@ -202,11 +202,11 @@ def test_members_share_the_tasks_and_keep_their_own_defaults(tmp_path):
     assert {part.scale for part in whole.replace(scale=3.0).parts.values()} == {3.0}
 
 
-@pytest.mark.parametrize("steps", [1, 7, 8, 24, 100, 999, 60_000])
+@pytest.mark.parametrize("steps", [1, 3, 4, 7, 24, 100, 999, 60_000])
 def test_every_part_of_a_training_ends_with_a_validation(steps):
     experiment = _validated(Experiment("maml", "sinusoid"), steps)
     assert experiment.steps % experiment.validate_every == _part(experiment) % experiment.validate_every == 0
-    assert 0.85 * steps <= experiment.steps <= steps
+    assert steps - experiment.validate_every < experiment.steps <= steps
     assert _part(experiment) <= max(1, 0.3 * experiment.steps)
 
 
@@ -214,15 +214,17 @@ def test_a_budget_is_divided_by_how_fast_members_are(monkeypatch):
     from fewstep.runs.budget import Pace
 
     assert [_whole(count) for count in (1, 2, 4, 6)] == [1, 2, 2.5, 3]
-    paces = {"maml": Pace(0.0, 0.0, 0.001), "mtnet": Pace(0.0, 1.0, 0.01), "meta_sgd": Pace(0.0, 0.0, 1e-6)}
+    seconds = {"maml": (0.0, 1e-3), "mtnet": (1.0, 1e-2), "meta_sgd": (0.0, 1e-6)}  # of a validation, of a step
+    paces = {name: Pace(0.0, 0.0, *each) for name, each in seconds.items()}
     monkeypatch.setattr("fewstep.runs.pick.pace_of", lambda part, seconds: paces[part.method])
     parts = {name: Experiment(name, "sinusoid") for name in paces}
     said = []
     steps = _steps_within(parts, 225.0, said.append)  # 100 seconds for each that goes to its end
-    assert 99_000 * 0.6 < steps["maml"] <= 60_000
-    assert 9_100 < steps["mtnet"] <= 9_200
+    assert steps["maml"] == 60_000
+    assert steps["mtnet"] == pytest.approx(9090, abs=10)
+    assert _steps_within(parts, 11.25, said.append)["mtnet"] == pytest.approx(100, abs=5)  # 4 of 5 s for validations
     assert steps["meta_sgd"] == 60_000  # its own number
-    assert len(said) == 3
+    assert len(said) == 6
 
 
 @pytest.mark.parametrize(("members", "message"), [

@@ -52,12 +52,13 @@ def _with_steps(experiment: Experiment, steps: int, log_every: int, validate_eve
 def steps_within(experiment: Experiment, seconds: float) -> int:
     """The steps that training takes in that time on this machine, compiling and validating included; at least 1."""
     pace = pace_of(experiment, min(_LOOK, seconds / 10))
-    return pace.steps(seconds - pace.compiling, _VALIDATIONS)
+    return pace.steps(seconds - pace.reading - pace.compiling, _VALIDATIONS)
 
 
 class Pace(NamedTuple):
-    """Seconds that a training takes to compile, for a validation, and for a step."""
+    """Seconds that a training takes to read its data, to compile, for a validation, and for a step."""
 
+    reading: float
     compiling: float
     validating: float
     step: float
@@ -72,6 +73,8 @@ def pace_of(experiment: Experiment, seconds: float) -> Pace:
     begin = time.perf_counter()
     built, run = make_steps(experiment)
     validate, held_out = built.validation()
+    reading = time.perf_counter() - begin
+    begin = time.perf_counter()
     state = jax.tree.map(jnp.copy, run(1))  # a validation takes its state's place in memory
     state, _ = jax.block_until_ready(validate(state, held_out))
     compiling = time.perf_counter() - begin
@@ -82,4 +85,4 @@ def pace_of(experiment: Experiment, seconds: float) -> Pace:
     while (spent := time.perf_counter() - begin) < seconds or not count:
         run(5)
         count += 5
-    return Pace(compiling, validating, spent / count)
+    return Pace(reading, compiling, validating, spent / count)

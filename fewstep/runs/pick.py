@@ -14,7 +14,7 @@ from fewstep._errors import FewstepError
 from fewstep.experiments import Built, Experiment
 from fewstep.files import read_json, write_json
 from fewstep.models import Choice, Trial
-from fewstep.runs.budget import pace_of
+from fewstep.runs.budget import Pace, pace_of
 from fewstep.runs.log import to_numbers
 from fewstep.runs.members import Members, Stopped, TrainRun
 from fewstep.runs.outcome import Outcome, Progress
@@ -25,7 +25,7 @@ from fewstep.training import NotFinite
 PLAN = "plan.json"  # the steps of each member, where they were measured
 _FINALISTS = 2
 _PART = 4  # of its steps, that every member takes
-_VALIDATIONS = 2 * _PART  # of a training, at least
+_VALIDATIONS = _PART  # of a training, at least
 _LOOK = 8.0  # seconds of a training that are measured, at most
 
 
@@ -136,8 +136,15 @@ def _steps_within(parts: Mapping[str, Experiment], seconds: float, say: Say) -> 
     rest = seconds - (time.monotonic() - begin) - sum(pace.compiling for pace in paces.values())
     if rest < seconds / 10:
         say(f"Of {seconds:.0f} seconds compiling takes all but {max(0.0, rest):.0f}. Give more, or fewer members.")
-    within = {name: pace.steps(max(0.0, rest) / whole, _VALIDATIONS) for name, pace in paces.items()}
+    within = {name: _fitting(parts[name], pace, max(0.0, rest) / whole) for name, pace in paces.items()}
     return {name: min(part.steps, max(_VALIDATIONS, within[name])) for name, part in parts.items()}
+
+
+def _fitting(experiment: Experiment, pace: Pace, seconds: float) -> int:
+    """The steps that fit into a time, with validations as often as usual, or a few where steps are few."""
+    return min(
+        pace.steps(seconds, _VALIDATIONS), int(seconds / (pace.step + pace.validating / experiment.validate_every))
+    )
 
 
 def _whole(members: int) -> float:
