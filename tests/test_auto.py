@@ -262,7 +262,7 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
         return made
 
     with monkeypatch.context() as patch:
-        patch.setattr("fewstep.runs.fit.create_run", create_or_die)
+        patch.setattr("fewstep.runs.members.create_run", create_or_die)
         with pytest.raises(Killed):
             main(words(table, "auto", run, *QUICK, *members))
     assert (run / "members" / "ridge" / "checkpoints").exists()

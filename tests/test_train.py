@@ -9,7 +9,7 @@ from helpers import assert_close, assert_equal, learner, tanh_mlp
 from jax.sharding import Mesh
 
 import fewstep
-from fewstep import losses, networks, rules, tasks
+from fewstep import learners, losses, networks, rules, tasks
 from fewstep.training import NotFinite, first_state, make_segment, one_seed
 
 SINE = tasks.sinusoid(5, 5)
@@ -75,6 +75,12 @@ def test_one_program_serves_every_number_of_steps():
         state, _ = segment(state, SINE.data, count)
     assert segment._cache_size() == 1
     assert int(state.step) == 23
+
+
+def test_numbers_of_python_among_meta_parameters_are_of_the_type_that_steps_leave():
+    """A weak type would be another one after a step, and all would compile again."""
+    state = first_state(learners.gaussian(networks.mlp(hidden=(4,)), 1), optax.adam(1e-3), [0])
+    assert not any(leaf.weak_type for leaf in jax.tree.leaves((state.meta, state.optimizer, state.best.meta)))
 
 
 def test_a_validation_changes_no_type_that_would_compile_again():

@@ -103,7 +103,7 @@ class Eval:
             found = evaluate_held_out(model, plan, steps=steps, say=_show.say)
             rows, verdicts = found.rows, self._verdicts(model, plan, found)
         baselines = self._baselines(model, plan, changes)
-        self._show(model.experiment, rows, self._average(model, plan, steps, changes), baselines, verdicts)
+        self._show(model, rows, self._average(model, plan, steps, changes), baselines, verdicts)
         if model.problem.held_out is None and baselines and (ahead := better_baseline(rows, baselines)):
             _show.say(ahead)
         return 0
@@ -152,9 +152,10 @@ class Eval:
         return model.kind.baselines(problem, plan, _show.say)
 
     def _show(
-        self, experiment: Experiment, rows: list[ScoreRow], average: dict[str, list[ScoreRow]],
+        self, model: Model, rows: list[ScoreRow], average: dict[str, list[ScoreRow]],
         baselines: dict[str, list[ScoreRow]] | None, verdicts: list[Verdict],
     ) -> None:  # fmt: skip
+        experiment = model.experiment
         if not self.json:
             _show.scores_table({experiment.method: rows, **average, **(baselines or {})})
             for verdict in verdicts:
@@ -165,6 +166,8 @@ class Eval:
         others: dict[str, JSON] = (
             {} if baselines is None else {"baselines": {name: plain(some) for name, some in baselines.items()}}
         )
+        if model.choice is not None:
+            others["choice"] = model.choice.to_json()
         if average:
             others["average"] = [row.to_json() for some in average.values() for row in some]
         if verdicts:  # the one on as many rows as in training, or the most; beside it all of them

@@ -57,7 +57,7 @@ class Play:
         if not self._train():
             _show.say("Stopped. Run the same command to go on.")
             return 130
-        served = [run.path for run in _runs_in(self.runs) if checkpoint_steps(run.checkpoints)]
+        served = [run.path for run in _runs_in(self.runs) if checkpoint_steps(run.answering.checkpoints)]
         if len(served) > _MAX_RUNS:
             served = sorted(served, key=lambda path: path.stat().st_mtime)[-_MAX_RUNS:]
             _show.say(f"{self.runs} holds more than {_MAX_RUNS} runs; the newest {_MAX_RUNS} are loaded.")

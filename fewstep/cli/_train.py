@@ -238,6 +238,7 @@ class _Training:
             return 130
         calibrate_run(run, _show.say)
         result: dict[str, JSON] = {"run": str(run.path), "rule": method, "tasks": tasks, "step": outcome.step}
+        result |= {} if run.choice is None else {"choice": run.choice.to_json()}
         if self.settings.report:
             name = self.experiment.public_method
             models = {name: load(run.path)}

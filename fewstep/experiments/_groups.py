@@ -45,8 +45,8 @@ class Fit:
 class Portfolio:
     """Several methods in one go."""
 
-    members: tuple[str, ...] = option((), "Methods to combine (default: all that suit the target).")
-    member_seeds: int = option(2, "Seeds of each member that is trained by outer steps.", min=1)
+    members: tuple[str, ...] = option((), "Methods to train (default: those that suit the tasks).")
+    member_seeds: int = option(1, "Seeds of each member that is trained by outer steps.", min=1)
     effort: float = option(1.0, "Outer steps of each member, relative to its own number.", min=0.0)
     refit: bool = option(True, "Train the members that have weight again in the end, on the validation tasks too.")
     seconds: float = option(0.0, "Seconds in all, by which the steps are planned; 0: no limit.", min=0.0, hidden=True)

@@ -14,11 +14,11 @@ from fewstep._episode import Tasks
 from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._network import Network
-from fewstep.experiments import _auto
+from fewstep.experiments import _auto, _pick
 from fewstep.experiments._fitting import check_rows, fit_trees, trees_again, trees_learner
 from fewstep.experiments._groups import FewSteps, Fit, Portfolio
 from fewstep.experiments._start import metric_start
-from fewstep.problems import Problem, Value, from_signature, option
+from fewstep.problems import Problem, Value, from_signature, option, without
 
 if TYPE_CHECKING:
     from fewstep.experiments.experiment import Experiment
@@ -229,7 +229,14 @@ _OWN: Mapping[str, dict[str, Value]] = {
 }
 _AUTO: dict[str, Value] = {
     "groups": (Portfolio,), "check": partial(check_rows, "auto"), "learner": _auto.learner, "fit": _auto.fit,
-    "parts": _auto.parts,
+    "parts": _auto.parts, "weak_defaults": {"member_seeds": 2},
+}  # fmt: skip
+# What `auto` is where tasks are drawn anew.
+PICKS: dict[str, dict[str, Value]] = {
+    "auto": {
+        "groups": (without(Portfolio, "refit"),), "check": _pick.refuse, "learner": _pick.refuse,
+        "parts": _pick.parts, "picks": True,
+    },
 }  # fmt: skip
 LEARNER_METHODS: dict[str, dict[str, Value]] = {
     **{name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}, "auto": _AUTO,

@@ -18,10 +18,10 @@ from fewstep._learner import Learner, gradient_learner
 from fewstep._rule import Rule, Stage, chain
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._groups import InnerSteps
-from fewstep.experiments._heads import LEARNER_METHODS, narrow
+from fewstep.experiments._heads import LEARNER_METHODS, PICKS, narrow
 from fewstep.experiments._start import map_start
 from fewstep.files import called, function_of
-from fewstep.problems import Problem, Value, Values, from_signature, is_own, without
+from fewstep.problems import Kind, Problem, Value, Values, from_signature, is_own, without
 
 if TYPE_CHECKING:
     from fewstep.experiments.build import Built
@@ -52,7 +52,8 @@ class Method(NamedTuple):
     - `start(built, metas)` are better first meta-parameters of each seed, made of the training data without a gradient;
     - `fit(built, train, say)` makes its meta-parameters where that is not done by outer steps; `train(name, member)`
       trains one of its members, whose options `parts(experiment)` gives by their method. `again(trained)` are the
-      options by which a training is repeated on other tasks, without validating.
+      options by which a training is repeated on other tasks, without validating;
+    - `picks` says that nothing but its members is trained, of which the best on the validation tasks is kept.
     """
 
     name: str
@@ -77,6 +78,12 @@ class Method(NamedTuple):
         "keep": "last",
         "patience": 0,
     }
+    picks: bool = False
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether it is trained by outer steps."""
+        return self.fit is None and not self.picks
 
 
 def locate(text: str, folder: Path | None) -> str:
@@ -84,11 +91,12 @@ def locate(text: str, folder: Path | None) -> str:
     return text if folder is None or not is_own(text) else str(folder / Path(text).name)
 
 
-def method_of(text: str, folder: Path | None = None) -> Method:
-    """The method of a name; a user's own files are in the `folder`, if one is given. Raises `FewstepError` for a name
-    that nothing has."""
-    if text in LEARNER_METHODS:
-        return Method(name=text, **LEARNER_METHODS[text])
+def method_of(text: str, folder: Path | None = None, kind: Kind | None = None) -> Method:
+    """The method of a name, on a `kind` of tasks if that matters; a user's own files are in the `folder`, if one is
+    given. Raises `FewstepError` for a name that nothing has."""
+    learners = LEARNER_METHODS | (PICKS if kind is not None and kind.members else {})
+    if text in learners:
+        return Method(name=text, **learners[text])
     if around := [name for name in text.split("+") if name in AROUND]:
         return _with(around, text, folder)
     factories = _factories([locate(part, folder) for part in text.split("+")])

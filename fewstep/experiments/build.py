@@ -1,7 +1,6 @@
 """From an experiment to what it names: problem, rule, learner, optimizer, outer gradient."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 
@@ -13,7 +12,6 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from fewstep._episode import Tasks
-from fewstep._errors import FewstepError
 from fewstep._learner import Learner
 from fewstep._network import Network, flatten
 from fewstep._outer import Outer, over_tasks
@@ -21,17 +19,16 @@ from fewstep._rule import Rule
 from fewstep.evaluation import Validate, make_validate
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._methods import Method, method_of
+from fewstep.experiments._outer_step import moving_average, optimizer_of, outer_of
+from fewstep.experiments._problem import make_problem
 from fewstep.experiments.experiment import Experiment
-from fewstep.files import function_of
 from fewstep.learners import Member, residual
 from fewstep.outers import OUTERS, refuse_without_signal
-from fewstep.problems import Kind, Options, Problem, Value
+from fewstep.problems import Kind, Problem, Value
 from fewstep.training import (
     Segment,
     Trained,
     TrainState,
-    average_of,
-    averaging,
     first_state,
     make_segment,
     state_of,
@@ -112,7 +109,7 @@ class Built:
             return TrainedMember(state.meta, int(state.step))
         keep = keep or self.experiment.keep
         if keep == "average":
-            return TrainedMember(_average(state), int(state.step))
+            return TrainedMember(moving_average(state), int(state.step))
         best = jnp.isfinite(state.best.score) & (keep == "best")
         choose = lambda new, old: jnp.where(best.reshape(-1, *[1] * (new.ndim - 1)), new, old)
         steps = np.where(best, state.best.step, state.step)
@@ -177,6 +174,7 @@ class Built:
         drawn = jax.eval_shape(draw, self.training.data, key)
         jax.eval_shape(gradient, jax.eval_shape(self.learner.init, key), drawn)
 
+    @lru_cache  # noqa: B019  # as a segment
     def validation(self) -> tuple[Validate, PyTree]:
         """The compiled validation, and the data of its tasks: the same set for every seed that is trained."""
         experiment, ways = self.experiment, self.validation_ways
@@ -198,14 +196,16 @@ class Built:
         )  # fmt: skip
 
     def train(
-        self, *, state: TrainState | None = None, mesh: Mesh | None = None, chunk: int | None = None, **how: Value
+        self, *, state: TrainState | None = None, steps: int | None = None, mesh: Mesh | None = None,
+        chunk: int | None = None, **how: Value,
     ) -> Trained:  # fmt: skip
         """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. What is trained like
-        another is trained on its validation tasks too, which say nothing then."""
+        another is trained on its validation tasks too, which say nothing then. Less than all its `steps` are the first
+        of them: the outer step size falls over all."""
         experiment = self.experiment
         validate, data = (None, None) if self.like is not None else self.validation()
         return train(
-            self.learner, self.training, steps=experiment.steps, optimizer=self.optimizer,
+            self.learner, self.training, steps=experiment.steps if steps is None else steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
             validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
@@ -221,54 +221,15 @@ def build(
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
-    kind, method = experiment.kind, method_of(experiment.method, experiment.folder)
+    kind, method = experiment.kind, method_of(experiment.method, experiment.folder, experiment.kind)
     problem = problem or make_problem(experiment, network=network)
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
-    built = Built(experiment, kind, method, problem, rule, _optimizer(experiment), _outer(experiment, method))
+    built = Built(experiment, kind, method, problem, rule, optimizer_of(experiment), outer_of(experiment, method))
     _ = built.learner  # said now, not when a folder has been made and tracing begins
     if rule is not None and experiment.outer == "reptile":
         _refuse_without_signal(built, rule)
     return built
-
-
-def make_problem(experiment: Experiment, *, network: Callable[..., object] | None = None) -> Problem:
-    """The problem of an experiment."""
-    tasks, options = experiment.located(experiment.tasks), experiment.kind_options
-    return experiment.kind.problem(tasks, options, network_options(experiment, network))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Network:
-    """A network that was given as a function in Python, and its loss."""
-
-    network: Callable[..., object]
-    loss: str
-
-
-def network_options(experiment: Experiment, network: Callable[..., object] | None = None) -> Options:
-    """The network's options with the paths of a user's own files; the kind's own where the method has none. `network`
-    may be a function in Python."""
-    if network is not None:
-        return _Network(network, network_options(experiment).loss)
-    if not experiment.has("network"):
-        return experiment.kind.network(experiment.tasks)()
-    group = next(group for group in experiment.groups if "network" in group.__dataclass_fields__)
-    own = {name: experiment.located(getattr(group, name)) for name in ("network", "loss") if hasattr(group, name)}
-    group = dataclasses.replace(group, **own)
-    return group if hasattr(group, "loss") else _WithLoss(group)
-
-
-class _WithLoss:
-    """A network's options with the usual loss, for a method that has one of its own."""
-
-    loss = "usual"
-
-    def __init__(self, group: Options):
-        self._group = group
-
-    def __getattr__(self, name: str) -> Value:
-        return getattr(self._group, name)
 
 
 def _refuse_without_signal(built: Built, rule: Rule) -> None:
@@ -277,52 +238,3 @@ def _refuse_without_signal(built: Built, rule: Rule) -> None:
     meta = jax.eval_shape(lambda: built.learner.init(jax.random.key(0)))
     movable = lambda m: {p: leaf for p, leaf in flatten(m["weights"]).items() if p not in network.frozen}
     refuse_without_signal(meta, jax.eval_shape(lambda m: rule.start(network.layers, m, movable(m)), meta))
-
-
-def _outer(experiment: Experiment, method: Method) -> Outer:
-    if not experiment.has("outer"):
-        return OUTERS["unrolled"]()
-    name = experiment.outer
-    if method.outer and name != method.outer:
-        raise FewstepError(f"{method.name} takes its outer gradient by {method.outer}; `outer={name!r}` contradicts.")
-    if name not in OUTERS:
-        return function_of("outer", experiment.located(name), "(learner)", dict.fromkeys(OUTERS))
-    takes = inspect.signature(OUTERS[name]).parameters
-    options = {option: _located(experiment, experiment.value(option)) for option in takes if experiment.has(option)}
-    return OUTERS[name](**(options | ({"steps": experiment.inner_steps} if "steps" in takes else {})))
-
-
-def _located(experiment: Experiment, value: Value) -> Value:
-    return experiment.located(value) if isinstance(value, str) else value
-
-
-def _optimizer(experiment: Experiment) -> optax.GradientTransformation:
-    if not experiment.has("outer_lr"):  # nothing is trained by outer steps
-        return optax.sgd(0.0)
-    if experiment.has("keep") and experiment.keep == "average" and not experiment.ema:
-        raise FewstepError("`keep` is 'average', and `ema` is 0: no moving average is kept. Give `ema=0.999` too.")
-    lr, steps = experiment.outer_lr, experiment.schedule_steps or experiment.steps
-    rate = {
-        "constant": lambda: lr,
-        "linear": lambda: optax.linear_schedule(lr, 0.0, steps),
-        "cosine": lambda: optax.cosine_decay_schedule(lr, max(steps, 1)),
-    }[experiment.schedule]()
-    clip = optax.identity()
-    if experiment.clip_value > 0:
-        clip = optax.clip(experiment.clip_value)
-    elif experiment.clip_norm > 0:
-        clip = optax.clip_by_global_norm(experiment.clip_norm)
-    plain = optax.chain(clip, optax.adam(rate) if experiment.outer_optimizer == "adam" else optax.sgd(rate))
-    return averaging(plain, experiment.ema) if experiment.ema else plain
-
-
-def _average(state: TrainState) -> PyTree:
-    average = average_of(state)
-    if average is None:
-        raise FewstepError("No moving average was kept: `ema` is 0. Train with it, such as `ema=0.999`.")
-    return average
-
-
-def plans_for_its_steps(experiment: Experiment) -> bool:
-    """Whether the outer step size depends on the number of steps, so that raising it later changes the past."""
-    return experiment.has("schedule") and experiment.schedule != "constant"

@@ -129,8 +129,13 @@ class Experiment:
     @property
     def parts(self) -> dict[str, "Experiment"]:
         """The experiments that it is made of, by name, if it is made of several."""
-        settings = method_of(self.method, self.folder).parts(self)
+        settings = method_of(self.method, self.folder, self.kind).parts(self)
         return {name: _member(self, name, options) for name, options in settings.items()}
+
+    @property
+    def picks(self) -> bool:
+        """Whether nothing but its parts is trained, of which the best is kept."""
+        return method_of(self.method, self.folder, self.kind).picks
 
     @property
     def public_method(self) -> str:
@@ -151,7 +156,9 @@ class Experiment:
     def own_files(self) -> list[Path]:
         """The user's own Python files that it names."""
         options = {name: value for name, value in self.settings().items() if name != "method"}
-        texts = [*self.method.split("+"), *(value for value in options.values() if isinstance(value, str))]
+        several = [text for value in options.values() if isinstance(value, tuple) for text in value]
+        texts = [part for text in (self.method, *several) if isinstance(text, str) for part in text.split("+")]
+        texts += [value for value in options.values() if isinstance(value, str)]
         paths = [file_of(self.located(text)) for text in texts if is_own(text)]
         return list(dict.fromkeys(path for path in paths if path is not None))
 
@@ -191,7 +198,8 @@ def plan_of(method: str, tasks: str, options: Values, folder: Path | None = None
     """What applies to a method on some tasks, given some of the options; a user's own files may be in a folder."""
     tasks = locate(tasks, folder)
     encoder = locate(str(options.get("encoder", "")), folder)
-    kind, way = kind_of(tasks, {"encoder": encoder}), method_of(method, folder)
+    kind = kind_of(tasks, {"encoder": encoder})
+    way = method_of(method, folder, kind)
     usual = str(kind.network(tasks)().network)
     outer = way.outer or options.get("outer", "unrolled")
     return _plan(kind, way, tasks, options.get("network", usual) != usual, outer, options)
@@ -205,16 +213,16 @@ def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Val
     for group in way.groups:
         title = {"InnerSteps": "inner_steps", "FewSteps": "inner_steps"}.get(group.__name__, group.__name__.lower())
         groups[title] = group
-    if way.fit is None:
+    if way.by_steps:
         groups["outer_step"] = OuterStep
     if way.steps and (more := _outer_options(outer)) is not None:
         groups[outer] = more
-    groups |= {"machine": Machine} if way.fit is not None else {"training": Training, "machine": Machine}
+    groups |= {"training": Training, "machine": Machine} if way.by_steps else {"machine": Machine}
     groups = _distinct(groups)
     defaults = {**way.weak_defaults, **kind.defaults(tasks, way.name, given), **way.defaults(given)}
     if "clip_value" in given:
         defaults.pop("clip_norm", None)
-    if way.fit is not None:
+    if not way.by_steps:
         defaults.pop("steps", None)  # a fit is one step
     if way.outer:
         defaults["outer"] = way.outer

@@ -16,6 +16,8 @@ from fewstep.models._calibration import coverage as coverage
 from fewstep.models._calibration import coverage_by_task as coverage_by_task
 from fewstep.models._calibration import each_left_out as each_left_out
 from fewstep.models._calibration import residual_of as residual_of
+from fewstep.models._choice import Choice as Choice
+from fewstep.models._choice import Trial as Trial
 from fewstep.models._distill import STUDENT as STUDENT
 from fewstep.models._distill import distill as distill
 from fewstep.models._distilled import Distilled as Distilled

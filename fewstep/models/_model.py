@@ -16,6 +16,7 @@ from fewstep._learner import Adapted, Learner
 from fewstep._rule import Meta
 from fewstep.experiments import Built, Experiment, weight_sizes
 from fewstep.models._calibration import Calibration
+from fewstep.models._choice import Choice
 from fewstep.models._layers import moved, unit_shares
 from fewstep.problems import Kind, Problem, moments
 
@@ -40,7 +41,7 @@ class Model:
     `step` is the outer step that it was trained to. `samples` of a rule's random masks answer together. Intervals are
     right for the inner steps, samples and parameters they were calibrated with: elsewhere there is no `calibration`.
     `history` is the log of its training, `notes` are what a user should know of how it was loaded, and `rejection` how
-    well a query must fit the classes of its task.
+    well a query must fit the classes of its task. `choice` says of which methods it is the best, if it was chosen.
     """
 
     built: Built
@@ -50,6 +51,7 @@ class Model:
     history: tuple[LogLine, ...] = ()
     notes: tuple[str, ...] = ()
     rejection: "Rejection | None" = None
+    choice: Choice | None = None
 
     @property
     def experiment(self) -> Experiment:

@@ -28,6 +28,7 @@ ENCODER_HELP = (
     "Pretrained encoder whose features are learned from: efficientnet-lite0 (images), minilm-l6 (text), "
     "safetensors:FILE, onnx:FILE, or FILE.py:FUNCTION of yours. Its own options are listed with it."
 )
+MEMBERS = ("metric", "prototypes", "ridge", "mtnet")  # of which `auto` keeps the best
 _PREFIX = "encoder_"  # of an encoder's own options
 _OF_CENTER = 2000  # rows that the center of the features is taken from, where blocks must run for it
 _WITHOUT_MAP = ("metric", "logistic")

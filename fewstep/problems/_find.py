@@ -11,8 +11,8 @@ from fewstep.files import find_object
 from fewstep.problems._kind import Kind, Problem
 from fewstep.problems._options import Options, Value, Values
 from fewstep.problems._own import is_own
-from fewstep.problems._points import Perceptron, PointSizes, read_points, write_points
-from fewstep.problems.curves import CURVES, draw_curves
+from fewstep.problems._points import MEMBERS, Perceptron, PointSizes, read_points, write_points
+from fewstep.problems.curves import CURVES, OWN_CURVES, draw_curves
 from fewstep.problems.images import IMAGES_KIND
 from fewstep.problems.tables import TABLES
 from fewstep.problems.text import TEXT
@@ -32,6 +32,7 @@ def kind(name: str, problem: Callable[[str, Options, Options], Problem], **parts
     usual: dict[str, Value] = {
         "tasks": (), "options": lambda tasks: PointSizes, "network": lambda tasks: Perceptron,
         "defaults": lambda tasks, method, given: {}, "read": read_points, "write": write_points, "draw": draw_curves,
+        "members": MEMBERS,
     }  # fmt: skip
     for part in parts.keys() - {field.name for field in dataclasses.fields(Kind)}:
         raise unknown(f"part of the kind {name!r}:", part, [field.name for field in dataclasses.fields(Kind)])
@@ -50,7 +51,7 @@ def _named(tasks: str) -> Kind:
             return each
     if is_own(tasks) or tasks in entry_points(group=_GROUP).names:
         own = find_object("tasks", tasks)
-        return own if isinstance(own, Kind) else CURVES
+        return own if isinstance(own, Kind) else OWN_CURVES
     if Path(tasks).suffix.lower() in (".csv", ".parquet", ".pq"):
         raise FewstepError(f"The tasks are {tasks!r}. For a table, write table:{tasks}.")
     names = [name for each in KINDS for name in each.tasks if name != "table"]

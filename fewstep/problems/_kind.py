@@ -175,6 +175,8 @@ class Kind:
     - `describe(problem)` are facts that clients and exported models need;
     - `strictness(problem, unknown)` is the problem that refuses categories which training never saw ("refuse"), or
       takes them as none of the known ("allow");
+    - `members` are the methods of which `auto` keeps the best, where tasks are drawn anew; where they are a list, it
+      mixes the answers of its own;
     - `encoded(encoder)` is the kind of the same tasks behind a pretrained encoder by name, which the option `encoder`
       asks for; "" where it was not given.
     """
@@ -199,6 +201,7 @@ class Kind:
     example: Callable[[Problem, int], Callable[[int, int], Facts]] | None = None
     describe: Callable[[Problem], Facts] = lambda problem: {}
     strictness: Callable[[Problem, Literal["refuse", "allow"]], Problem] | None = None
+    members: tuple[str, ...] = ()
     encoded: Callable[[str], "Kind"] | None = None
 
     def behind(self, encoder: str) -> "Kind":

@@ -19,6 +19,8 @@ from fewstep.problems._options import Options, option
 from fewstep.problems._own import LOSS_HELP, NETWORK_HELP, USUAL, find_loss, own_network
 from fewstep.tasks import read_query, read_support
 
+MEMBERS = ("ridge", "mtnet+rates", "meta_sgd")  # of which `auto` keeps the best
+
 
 @dataclasses.dataclass(frozen=True)
 class PointSizes:

@@ -17,7 +17,7 @@ from fewstep.files import called, function_of
 from fewstep.problems._drawing import draw_tasks
 from fewstep.problems._kind import Facts, Kind, Problem, Sketch
 from fewstep.problems._options import Options, from_signature
-from fewstep.problems._points import Perceptron, PointSizes, points_problem, read_points, write_points
+from fewstep.problems._points import MEMBERS, Perceptron, PointSizes, points_problem, read_points, write_points
 from fewstep.tasks import TASKS
 
 _CURVE = 200  # points of a curve that is drawn
@@ -106,4 +106,6 @@ def _example(problem: Problem, max_shots: int) -> Callable[[int, int], Facts]:
 CURVES = Kind(
     "curve", tuple(TASKS), _problem, _options, lambda tasks: Perceptron, lambda tasks, method, given: {}, read_points,
     write_points, draw_curves, example=_example, describe=_describe,
+    members=("gaussian", *MEMBERS),
 )  # fmt: skip
+OWN_CURVES = dataclasses.replace(CURVES, members=MEMBERS)  # whose y may have several numbers, or classes

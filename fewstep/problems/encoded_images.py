@@ -9,6 +9,7 @@ import numpy as np
 from fewstep import data
 from fewstep.encoders import Encoder, Item, encode_all, encode_few
 from fewstep.problems._encoded import (
+    MEMBERS,
     Encoded,
     FeatureNetwork,
     Items,
@@ -137,5 +138,5 @@ def _describe(problem: Problem) -> Facts:
 ENCODED_IMAGES = Kind(
     "images", (*IMAGES, FOLDER), _problem, lambda tasks: EncodedFolder if _is_folder(tasks) else EncodedNamed,
     lambda tasks: FeatureNetwork, _defaults, _read, write_classes, draw_encoded, pin=_pin, features=True,
-    baselines=nearest_features, prepare=_prepare, describe=_describe,
+    baselines=nearest_features, prepare=_prepare, describe=_describe, members=MEMBERS,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from fewstep import data
 from fewstep._errors import FewstepError
 from fewstep.encoders import Encoder, encode_all, encode_few
 from fewstep.problems._encoded import (
+    MEMBERS,
     Encoded,
     FeatureNetwork,
     Items,
@@ -136,5 +137,6 @@ def _prepare(problem: Problem) -> None:
 TEXT: Kind = Kind(
     "text", (_PREFIX,), _problem, lambda tasks: TextOptions, lambda tasks: FeatureNetwork, _defaults, _read,
     write_classes, draw_encoded, pin=_pin, features=True, baselines=nearest_features, example=text_example,
-    prepare=_prepare, describe=describe_encoded, encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
+    prepare=_prepare, describe=describe_encoded, members=MEMBERS,
+    encoded=lambda encoder: behind(TEXT, encoder or _ENCODER),
 )  # fmt: skip

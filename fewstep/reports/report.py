@@ -45,6 +45,7 @@ def write_report(
         heading("Score on unseen tasks"),
         _scores(rows),
         *([] if evidence is None else practice(first, evidence)),
+        *_choice(first),
         *first.kind.draw(first.problem, sketches(models, steps)),
         plots.training(models),
         heading("Settings"), _settings(models),
@@ -96,6 +97,20 @@ def _score(row: ScoreRow) -> str:
 def _by(row: ScoreRow) -> str:
     """Whose statistics a row was normalized by, where that was a choice."""
     return {"transductive": ", statistics of the query", "support": ", of the support"}.get(row.norm or "", "")
+
+
+def _choice(model: Model) -> list[Markup]:
+    """The methods that were tried, the best first, where the model is the best of several."""
+    choice = model.choice
+    if choice is None:
+        return []
+    trials = sorted(choice.trials, key=lambda trial: (trial.method != choice.method, trial.error))
+    body = [[t.method, f"{t.step:,} of {t.steps:,}", f"{t.error:.4g}"] for t in trials]
+    text = "All went a part of the way, the best two on, and the best on the validation tasks is this model."
+    return [
+        heading("The methods that were tried"), table(["", "outer steps", "error on validation tasks"], body),
+        note(text if len(trials) > 2 else "The best on the validation tasks is this model."),
+    ]  # fmt: skip
 
 
 def _settings(models: dict[str, Model]) -> Markup:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,9 +51,30 @@ def _with_steps(experiment: Experiment, steps: int, log_every: int, validate_eve
 
 def steps_within(experiment: Experiment, seconds: float) -> int:
     """The steps that training takes in that time on this machine, compiling and validating included; at least 1."""
+    pace = pace_of(experiment, min(_LOOK, seconds / 10))
+    return pace.steps(seconds - pace.reading - pace.compiling, _VALIDATIONS)
+
+
+class Pace(NamedTuple):
+    """Seconds that a training takes to read its data, to compile, for a validation, and for a step."""
+
+    reading: float
+    compiling: float
+    validating: float
+    step: float
+
+    def steps(self, seconds: float, validations: int) -> int:
+        """The steps that fit into a time, beside so many validations; at least 1."""
+        return max(1, int((seconds - validations * self.validating) / self.step))
+
+
+def pace_of(experiment: Experiment, seconds: float) -> Pace:
+    """How fast a training is on this machine; steps are watched for so many seconds."""
     begin = time.perf_counter()
     built, run = make_steps(experiment)
     validate, held_out = built.validation()
+    reading = time.perf_counter() - begin
+    begin = time.perf_counter()
     state = jax.tree.map(jnp.copy, run(1))  # a validation takes its state's place in memory
     state, _ = jax.block_until_ready(validate(state, held_out))
     compiling = time.perf_counter() - begin
@@ -60,7 +82,7 @@ def steps_within(experiment: Experiment, seconds: float) -> int:
     jax.block_until_ready(validate(state, held_out))
     validating = time.perf_counter() - begin
     count, begin = 0, time.perf_counter()
-    while (spent := time.perf_counter() - begin) < min(_LOOK, seconds / 10) or not count:
+    while (spent := time.perf_counter() - begin) < seconds or not count:
         run(5)
         count += 5
-    return max(1, int((seconds - compiling - _VALIDATIONS * validating) * count / spent))
+    return Pace(reading, compiling, validating, spent / count)

@@ -34,6 +34,7 @@ def create_run(
     to spread heavy tasks over the machine before a long training, which `say` reports.
     """
     if distributed.several():
+        _refuse_several(experiment)
         lay_out(experiment)  # all together, before one makes the run while the others wait
     if not distributed.first():
         return _open_shared(path, experiment)
@@ -74,7 +75,7 @@ def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, 
         chosen = fastest(run.experiment, say)
     if not distributed.several():
         lay_out(run.experiment, chosen)  # before anything starts JAX, after which no devices can be made
-    build(run.experiment).check_data()  # whatever is wrong is said before a folder is touched
+    _check(run.experiment)  # whatever is wrong is said before a folder is touched
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     with locked(path, run.busy):
@@ -82,6 +83,24 @@ def _create(path: Path, experiment: Experiment, *, overwrite: bool, tune: bool, 
         if chosen is not None:
             write_json(path / _LAYOUT, {**chosen._asdict(), "cores": cores()})
     return run
+
+
+def _refuse_several(experiment: Experiment) -> None:
+    if experiment.picks:
+        raise FewstepError(
+            f"{experiment.method} on {experiment.public_tasks} trains one method after the other, in a single process. "
+            "Start it without others, or train one method."
+        )
+
+
+def _check(experiment: Experiment) -> None:
+    """Reads the data, and builds what is to be trained: the experiment, or the members of which it keeps one."""
+    for part in experiment.parts.values() if experiment.picks else (experiment,):
+        if experiment.picks and not part.has("outer_lr"):
+            raise FewstepError(
+                f"`members` has {part.public_method}, which is not trained by outer steps. Leave it out."
+            )
+        build(part).check_data()
 
 
 def _open(path: Path, *, overwrite: bool) -> Run | None:

@@ -1,23 +1,14 @@
 """Fits a run whose method is not trained by outer steps: each of its parts is a run of its own in a folder of it."""
 
-from collections.abc import Callable
-
 from fewstep.experiments import Built, TrainedMember
 from fewstep.files import write_json
 from fewstep.models import Model, calibrate_by, kept_metas
 from fewstep.runs.budget import Deadline, planned
-from fewstep.runs.create import create_run
+from fewstep.runs.members import Members, Stopped, TrainRun
 from fewstep.runs.outcome import Outcome, Progress
 from fewstep.runs.run import CALIBRATION, Run
 from fewstep.runs.signals import stop_signals
 from fewstep.training import TrainState
-
-PARTS = "members"
-TrainRun = Callable[..., Outcome]
-
-
-class _Stopped(Exception):
-    """A signal came while a part was trained, whose progress is saved."""
 
 
 def fit_run(
@@ -30,22 +21,20 @@ def fit_run(
     deadline = Deadline(run.experiment.seconds) if run.experiment.has("seconds") and run.experiment.seconds else None
 
     def train(name: str, part: Built) -> TrainedMember:
-        path, experiment, built = run.path / PARTS / name, part.experiment, part
+        experiment = part.experiment
         if deadline is not None:
-            shorter = planned(experiment, path, deadline.share(len(built.parts)))
+            shorter = planned(experiment, members.path(name), deadline.share(len(built.parts)))
             experiment = shorter if shorter.steps < experiment.steps else experiment
-        own = create_run(path, experiment, say=progress.say)
+        own = members.create(name, experiment)
         if own.experiment != part.experiment:
-            built = own.build()
-        outcome = train_run(own, progress, save_seconds=save_seconds, built=built)
-        if outcome.interrupted:
-            raise _Stopped
-        return built.kept(outcome.state)
+            part = own.build()
+        return part.kept(members.train(own, built=part).state)
 
-    with stop_signals() as stopped:
+    with stop_signals() as signals:
+        members = Members(run.path, progress, train_run, save_seconds)
         try:
             state, fitted = built.fit(train, progress.say)
-        except _Stopped:
+        except Stopped:
             return Outcome(state, int(state.step), True, True)
         if fitted.answers is not None:
             model = Model(built, kept_metas(built, state), last)
@@ -53,4 +42,4 @@ def fit_run(
         run.save(state)
         progress.begin(0, last)
         progress.step(last, None)
-    return Outcome(state, last, False, bool(stopped))
+    return Outcome(state, last, False, bool(signals))

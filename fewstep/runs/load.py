@@ -11,6 +11,7 @@ from fewstep.experiments import build, make_problem
 from fewstep.files import is_locked, read_json, write_json
 from fewstep.models import (
     Calibration,
+    Choice,
     Model,
     Rejection,
     calibrate_model,
@@ -51,7 +52,7 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
             return untrained(str(path))
         if close := difflib.get_close_matches(str(path), [*pretrained(), *ENCODERS]):
             raise FewstepError(f"There is no run folder {path}. Did you mean the package's model '{close[0]}'?")
-    run = open_run(Path(path))
+    run, choice = _answering(Path(path))
     # Checked against the experiment as it was asked for now, so that a draw for a rule without a mask is refused.
     built = build(run.experiment.replace(draw=draw) if draw else run.experiment)
     state, notes = run.state(built)
@@ -61,13 +62,14 @@ def load(path: Path | str, *, which: Which | None = None, draw: Draw | None = No
     facts = read_json(run.path / CALIBRATION) if usual else None
     return Model(
         built, kept_metas(built, state, which), int(state.step), Calibration.from_dict(facts) if facts else None,
-        tuple(to_numbers(run.log())), tuple(notes),
-        Rejection.from_dict(unknown) if (unknown := read_json(run.path / REJECTION)) else None,
+        tuple(to_numbers(run.log())), (*notes, *([] if choice is None else [choice.sentence])),
+        Rejection.from_dict(unknown) if (unknown := read_json(run.path / REJECTION)) else None, choice,
     )  # fmt: skip
 
 
 def calibrate_run(run: Run, say: Say = lambda message: None) -> None:
     """Calibrates a run on its validation tasks, where its tasks are a list, and keeps that with the run."""
+    run = run.answering
     problem = make_problem(run.experiment)
     if problem.rejects:
         _calibrate_rejection(run, say)
@@ -92,6 +94,17 @@ def _calibrate_rejection(run: Run, say: Say) -> None:
 def _calibrated_by_its_fit(run: Run) -> bool:
     """Whether a fit has left a calibration, by tasks that it had not chosen anything on."""
     return run.build().method.fit is not None and (run.path / CALIBRATION).exists()
+
+
+def _answering(path: Path) -> tuple[Run, Choice | None]:
+    """The run in a folder; where it keeps the best of several methods, that one's, and the choice."""
+    run = open_run(path)
+    choice = run.choice if run.experiment.picks else None
+    if run.experiment.picks and choice is None:
+        state = "a process is training it now" if is_locked(path) else "its training was stopped"
+        again = f"fewstep train {run.experiment.method} {run.experiment.tasks} ... --run {path}"
+        raise FewstepError(f"{path} has not chosen its method yet: {state}. The command that began it resumes: {again}")
+    return run.answering, choice
 
 
 def _without_checkpoint(run: Run, notes: list[str]) -> str:

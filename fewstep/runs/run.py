@@ -9,14 +9,16 @@ from pathlib import Path
 
 from fewstep._errors import FewstepError
 from fewstep.experiments import VERSION, Built, Experiment, build, flag
-from fewstep.files import JSON, LOCK, write_text, writing
+from fewstep.files import JSON, LOCK, read_json, write_text, writing
+from fewstep.models import Choice
 from fewstep.runs import checkpoint, log
 from fewstep.runs.code import CODE, digests
 from fewstep.runs.settings import completed, differences, fingerprint
 from fewstep.training import TrainState, first_state
 
 CONFIG = "config.json"
-CALIBRATION = "calibration.json"
+CALIBRATION, CHOICE = "calibration.json", "choice.json"
+_MEMBERS = "members"
 _MAKER = "experiment.json"  # of a checkpoint
 
 
@@ -46,6 +48,18 @@ class Run:
     def busy(self) -> str:
         """The message for a process that finds another one training the run."""
         return f"Another process is training {self.path}. Wait for it, or choose another folder."
+
+    @property
+    def choice(self) -> Choice | None:
+        """The member that it keeps, of a run that keeps the best of several and has chosen."""
+        facts = read_json(self.path / CHOICE)
+        return None if facts is None else Choice.from_json(facts)
+
+    @property
+    def answering(self) -> "Run":
+        """The run whose model answers for it: that of the member that it keeps, else itself."""
+        choice = self.choice
+        return self if choice is None else open_run(member_path(self.path, choice.method))
 
     def build(self) -> Built:
         """The parts the experiment names."""
@@ -110,6 +124,11 @@ class Run:
                 f"{path} was made by another experiment than {CONFIG} describes: {', '.join(differ)}. Restore {CONFIG} "
                 "from a copy, or train the run anew with `overwrite=True`."
             )
+
+
+def member_path(path: Path, name: str) -> Path:
+    """The folder of a run's member, by its method; of FILE.py:NAME without the folder of the file."""
+    return path / _MEMBERS / "+".join(part.rpartition("/")[2] for part in name.split("+")).replace(":", "-")
 
 
 def _quoted(name: str) -> str:

@@ -16,6 +16,7 @@ from fewstep.runs.create import begun_layout
 from fewstep.runs.fit import fit_run
 from fewstep.runs.log import Line, to_lines
 from fewstep.runs.outcome import Outcome, Progress, silent
+from fewstep.runs.pick import pick_run
 from fewstep.runs.resume import begin, check_unchanged
 from fewstep.runs.run import Run
 from fewstep.runs.signals import stop_signals
@@ -25,9 +26,10 @@ SAVE_SECONDS = 15.0
 
 
 def train_run(
-    run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS, built: Built | None = None
-) -> Outcome:
-    """Trains a run to its number of steps, from its newest whole checkpoint if there is one.
+    run: Run, progress: Progress | None = None, *, save_seconds: float = SAVE_SECONDS, built: Built | None = None,
+    until: int | None = None,
+) -> Outcome:  # fmt: skip
+    """Trains a run to its number of steps, or `until` an earlier one, from its newest whole checkpoint if there is one.
 
     The last and the best parameters are saved about every `save_seconds`, at the end, and on Ctrl-C. Whether and where
     training was interrupted does not change a bit of the outcome. `built` is what the run's experiment builds, if that
@@ -37,6 +39,8 @@ def train_run(
     with locked(run.path, run.busy) if distributed.first() else nullcontext():
         if distributed.first():
             check_unchanged(run)
+        if run.experiment.picks:
+            return pick_run(run, progress, train_run, save_seconds)
         places = _lay_out(run, progress)
         mesh = make_mesh(places.devices)
         built = built or run.build()
@@ -48,7 +52,8 @@ def train_run(
             progress.say(f"{idle} of {mesh.size} devices have no task: raise `meta_batch`, or use fewer devices.")
         if built.method.fit is not None:
             return fit_run(run, built, state, progress, train_run, save_seconds)
-        return _train(run, built, state, log, progress, save_seconds, mesh=mesh, chunk=places.chunk)
+        last = run.experiment.steps if until is None else min(until, run.experiment.steps)
+        return _train(run, built, state, log, progress, save_seconds, steps=last, mesh=mesh, chunk=places.chunk)
 
 
 def _lay_out(run: Run, progress: Progress) -> Layout:
@@ -72,13 +77,15 @@ def _train(
     log: list[Line],
     progress: Progress,
     save_seconds: float,
+    *,
+    steps: int,
     **places: Value,
 ) -> Outcome:
-    experiment, first = run.experiment, int(state.step)
+    first = int(state.step)
     saved: tuple[float, int] = (time.monotonic(), first)
     lost: set[int] = set()
     ended = False  # by a signal, to this process or to another
-    progress.begin(first, experiment.steps)
+    progress.begin(first, steps)
     with stop_signals() as stopped, _boards(run, first) as board:
 
         def after(state: TrainState, rows: list[Row]) -> bool:
@@ -101,13 +108,13 @@ def _train(
             return ended
 
         try:
-            trained = built.train(state=state, on_segment=after, agree=distributed.agree, **places)
+            trained = built.train(state=state, steps=steps, on_segment=after, agree=distributed.agree, **places)
         except NotFinite as error:
             raise NotFinite(error.step, error.reason, _last_good(run)) from None
     if distributed.agree(int(trained.state.step) != saved[1] or not checkpoint.checkpoint_steps(run.checkpoints)):
         run.save(trained.state, log)
     step, signalled = int(trained.state.step), distributed.agree(ended or bool(stopped))
-    return Outcome(trained.state, step, signalled and step < experiment.steps, signalled)
+    return Outcome(trained.state, step, signalled and step < steps, signalled)
 
 
 def _lost(run: Run, row: Row) -> set[int]:

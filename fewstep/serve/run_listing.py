@@ -56,12 +56,13 @@ def _open(path: Path, *stamp: int) -> Run | None:
 
 
 def _summary(run: Run, locks: set[int] | None) -> RunSummary:
-    experiment = run.experiment
-    step = max([_last_step(run.metrics), *checkpoint_steps(run.checkpoints)])
+    experiment, answering = run.experiment, run.answering  # that of the member, where it keeps the best of several
+    step = max([_last_step(answering.metrics), *checkpoint_steps(answering.checkpoints)])
+    steps = answering.experiment.steps
     metric = "error rate" if _has_classes(experiment) else "mse"
     return RunSummary(
-        run.path.name, experiment.public_method, experiment.public_tasks.partition(":")[0], step, experiment.steps,
-        step < experiment.steps and _is_training(run, locks), metric,
+        run.path.name, experiment.public_method, experiment.public_tasks.partition(":")[0], step, steps,
+        step < steps and _is_training(run, locks), metric,
     )  # fmt: skip
 
 

@@ -55,7 +55,9 @@ def keys_of(seeds: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
 
 def first_state(learner: Learner, optimizer: optax.GradientTransformation, seeds: Sequence[int]) -> TrainState:
     """The state before the first step, for each seed."""
-    init = jax.vmap(lambda key: learner.init(jax.random.fold_in(key, START)))
+    # Their own types, because the weak ones of Python's numbers are others after a step, which compiles again.
+    strong = lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf))
+    init = jax.vmap(lambda key: jax.tree.map(strong, learner.init(jax.random.fold_in(key, START))))
     begin = jax.jit(lambda seeds: state_of(init(keys_of(seeds)), optimizer, seeds), compiler_options=light())
     # Copies, because the state's buffers are handed over to each segment and none may be there twice.
     return jax.tree.map(jnp.copy, begin(jnp.asarray(seeds)))
