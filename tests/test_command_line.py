@@ -50,7 +50,7 @@ def test_the_version(capsys):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["trian"], "Unknown command 'trian'. Did you mean 'train'? Known: adapt, bench, data, eval"),
+        (["trian"], "Unknown command 'trian'. Did you mean 'train'? Known: adapt, attack, bench, data, eval"),
         ([], "No command is given. Commands: train, eval"),
         (["train", "--foo", "maml", "sinusoid"], "fewstep train has no option --foo."),
         (["train", "maml", "--stpes=5", "sinusoid"], "has no option --stpes. Did you mean --steps?"),

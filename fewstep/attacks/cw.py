@@ -52,14 +52,14 @@ def cw(
         away = lambda moved: jnp.square(moved - back).reshape(x.shape[0], -1).sum(axis=1)
         adam = optax.adam(step_size)
 
-        def search(state: _Search, _: None) -> tuple[_Search, None]:
+        def search(state: _Search, number: None) -> tuple[_Search, None]:
             def loss(w: Array) -> tuple[Array, tuple[Array, Values, Values]]:
                 moved = point(w)
                 ahead, far = margin(answers(moved), y), away(moved)
                 short = jnp.maximum(confidence - ahead, 0)
                 return (far + state.constant * short).sum(), (moved, ahead, far)
 
-            def step(carry: tuple, _: None) -> tuple[tuple, None]:
+            def step(carry: tuple, number: None) -> tuple[tuple, None]:
                 w, memory, best, nearest, fooled = carry
                 gradient, (moved, ahead, far) = jax.grad(loss, has_aux=True)(w)
                 hit = (ahead > 0) & (ahead >= confidence)
@@ -69,7 +69,7 @@ def cw(
                 return (optax.apply_updates(w, updates), memory, best, nearest, fooled | hit), None
 
             begin = (start, adam.init(start), state.best, state.nearest, jnp.zeros(x.shape[0], bool))
-            (*_, best, nearest, fooled), _none = jax.lax.scan(step, begin, length=steps)
+            (_, _, best, nearest, fooled), _ = jax.lax.scan(step, begin, length=steps)
             high = jnp.where(fooled, state.constant, state.high)
             low = jnp.where(fooled, state.low, state.constant)
             constant = jnp.where(jnp.isinf(high), low * 10, (low + high) / 2)

@@ -10,13 +10,20 @@ from fewstep._outer import Outer
 from fewstep.experiments._methods import Method
 from fewstep.experiments.experiment import Experiment
 from fewstep.files import function_of
-from fewstep.outers import OUTERS
+from fewstep.outers import OUTERS, robust
 from fewstep.problems import Value
 from fewstep.training import TrainState, average_of, averaging
 
 
 def outer_of(experiment: Experiment, method: Method) -> Outer:
-    """How the outer gradient of an experiment is taken."""
+    """How the outer gradient of an experiment is taken; where it asks for robustness, of attacked queries."""
+    outer = _plain_outer(experiment, method)
+    if not experiment.has("robust") or experiment.robust == "no":
+        return outer
+    return robust(experiment.eps, experiment.robust, by=outer)
+
+
+def _plain_outer(experiment: Experiment, method: Method) -> Outer:
     if not experiment.has("outer"):
         return OUTERS["unrolled"]()
     name = experiment.outer

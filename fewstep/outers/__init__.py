@@ -26,5 +26,4 @@ OUTERS: dict[str, Callable[..., Outer]] = {
     "sharp": sharp,
     "hardest": hardest,
     "annealed": annealed,
-    "robust": robust,
 }

@@ -10,7 +10,7 @@ Wang, Xu, Liu, Chen, Weng, Gan & Wang, On Fast Adversarial Robustness Adaptation
 """
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,20 +33,21 @@ TRAINING: dict[str, MakeAttack] = {
 
 
 def robust(
-    eps: Annotated[float, "Radius of the attack in the largest norm; of images, whose values go from 0 to 1"] = 8 / 255,
-    attack: Annotated[str | MakeAttack, f"The attack: {', '.join(TRAINING)}"] = "fgsm",
-    part: Annotated[Literal["query", "support"], "What is attacked"] = "query",
+    eps: float = 8 / 255,
+    attack: str | MakeAttack = "fgsm",
+    part: Literal["query", "support"] = "query",
     *,
-    clean: Annotated[float, "Part of the gradient that is of the tasks as they are"] = 0.0,
-    low: Annotated[float, "The smallest value of x"] = 0.0,
-    high: Annotated[float, "The largest value of x"] = 1.0,
-    by: Annotated[Outer, "How the gradient of the attacked tasks is taken"] = loss_gradient,
+    clean: float = 0.0,
+    low: float = 0.0,
+    high: float = 1.0,
+    by: Outer = loss_gradient,
 ) -> Outer:
     r"""The gradient at attacked tasks: whatever the learner, it is trained for queries (or supports) made to fool it.
 
-    **Arguments:** `attack(objective=...)` makes the attack, or a name: `fgsm` is one step of 1.25 eps from a random
-    point, `pgd` takes seven; with `clean` above 0 that part of the gradient comes from the tasks as they are, which
-    costs a second gradient; `by` takes each of them.
+    **Arguments:** `eps`, the radius in the largest norm, of values from `low` to `high`; `attack(objective=...)` makes
+    the attack, or a name: `fgsm` is one step of 1.25 eps from a random point, `pgd` takes seven; `part` is what is
+    attacked; with `clean` above 0 that part of the gradient comes from the tasks as they are, which costs a second
+    gradient; `by` takes each of them.
 
     Example::
 

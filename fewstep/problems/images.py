@@ -43,6 +43,10 @@ class Images:
     )
     shear: float = option(0.0, "Shear images: 1 moves the upper edge by half a height.", changes=True)
     encoder: str = option("", ENCODER_HELP)
+    robust: Literal["no", "fgsm", "pgd"] = option(
+        "no", "Train on queries that an attack has perturbed within --eps: by one step, or by seven."
+    )
+    eps: float = option(0.0314, "Radius of that attack; pixels go from 0 to 1, and 0.0314 is 8/255.", min=0.0)
     zoom: float = option(1.0, "Scale what is in the images: below 1 it is smaller.", changes=True)
 
 
