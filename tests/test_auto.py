@@ -206,9 +206,8 @@ def test_a_portfolio_is_the_weighted_mean_of_its_members():
 def test_a_portfolio_does_not_learn_from_targets_that_are_not_credible():
     parts = {"ridge": learners.Member(learners.ridge(learners.nothing_but_x(1), 1)),
              "pooled": learners.Member(learners.pooled(1, losses.squared_error))}  # fmt: skip
-    credible = learners.Credible((-2.0,), (2.0,), "pooled")
-    whole = learners.portfolio(parts, (1, 4), losses.squared_error, credible=credible)
-    meta = whole.init(jax.random.key(0))
+    whole = learners.portfolio(parts, (1, 4), losses.squared_error, otherwise="pooled")
+    meta = whole.init(jax.random.key(0)) | {"ends": jnp.asarray([[-2.0], [2.0]])}
     meta["weights"] = jnp.asarray([[0.75, 0.25], [1.0, 0.0]])
     x = jnp.linspace(-1, 1, 4)[:, None]
 

@@ -229,7 +229,7 @@ _OWN: Mapping[str, dict[str, Value]] = {
 }
 _AUTO: dict[str, Value] = {
     "groups": (Portfolio,), "check": partial(check_rows, "auto"), "learner": _auto.learner, "fit": _auto.fit,
-    "parts": _auto.parts,
+    "parts": _auto.parts, "problem": _auto.problem_of,
 }  # fmt: skip
 LEARNER_METHODS: dict[str, dict[str, Value]] = {
     **{name: _method(name) | _OWN.get(name, {}) for name in learners.LEARNERS}, "auto": _AUTO,
