@@ -4,7 +4,7 @@ r"""Several learners that answer together, with weights for each number of rows 
 
 A member answers by the mean over its seeds and samples of its masks. Of classes, probabilities are mixed. A member
 whose answer at a row is not finite is left out there. Rows whose target lies outside the `ends` that the parameters
-have are not learned from.
+have are not learned from, nor is any of a support of which several and more than a quarter lie outside.
 
 Reference: Wolpert, Stacked generalization, Neural Networks 1992; Breiman, Stacked regressions, Machine Learning 1996.
 """
@@ -95,9 +95,12 @@ def all_numbers(outputs: int) -> Float[Array, "2 outputs"]:
 
 
 def _between(ends: Float[Array, "2 outputs"], support: Batch) -> Float[Array, " rows"]:
-    """The weights of the rows, 0 for those with a target that does not lie between the ends."""
-    inside = (support.y >= ends[0][None]) & (support.y <= ends[1][None])
-    return jnp.where(inside.all(1), support.weight, 0.0)
+    """The weights of the rows, 0 for those with a target that does not lie between the ends; 0 for all, if several are
+    such, and more than a quarter: in another unit, those that happen to lie between are as wrong."""
+    inside = ((support.y >= ends[0][None]) & (support.y <= ends[1][None])).all(1)
+    there = support.weight > 0
+    count = jnp.sum(there & ~inside)
+    return jnp.where(inside & ~((count > 1) & (4 * count > there.sum())), support.weight, 0.0)
 
 
 def _after(data: PyTree, result: PyTree) -> tuple[PyTree, PyTree]:

@@ -43,11 +43,13 @@ def outside(
 ) -> Outside:
     """How far the rows of a table lie outside; `x` are its unbounded features, and `y` its targets if it is learned
     from, of one task or of the `tasks` named."""
-    ignored = np.zeros(len(x), bool) if y is None else schema.ignored(y)
-    distance, notes, kept = np.zeros(len(x)), _not_learned(schema, frame, y, tasks, ignored), ~ignored
+    every = np.zeros(len(x)) if tasks is None else tasks
+    ignored = np.zeros(len(x), bool) if y is None else schema.ignored(y, every)
+    distance, kept = np.zeros(len(x)), ~ignored
+    notes = [] if y is None or kept.all() else _not_learned(schema, frame, y, every, ignored)
     if kept.any() or not len(x):
         part = lambda array: None if array is None else array[kept]
-        rest = frame.only(np.flatnonzero(kept)) if ignored.any() else frame
+        rest = frame if kept.all() else frame.only(np.flatnonzero(kept))
         distance[kept], more = _apart(schema, rest, x[kept], part(y), part(tasks))
         notes += more
     return Outside(distance, tuple(notes), ignored)
@@ -76,19 +78,20 @@ def _apart(
 
 
 def _not_learned(
-    schema: Schema, frame: Frame, y: np.ndarray | None, tasks: np.ndarray | None, ignored: np.ndarray
-) -> list[str]:
+    schema: Schema, frame: Frame, y: np.ndarray, tasks: np.ndarray, ignored: np.ndarray
+) -> list[str]:  # fmt: skip
     """Notes on rows that are not learned from, and on tasks that have no others."""
-    if y is None or not ignored.any():
-        return []
     apart = [np.where(ignored, target.beyond(y[:, n : n + 1]), 0.0) for n, target in enumerate(schema.targets)]
     pairs = zip(schema.targets, apart, strict=True)
     notes = [_note(frame, target, far, _IGNORED) for target, far in pairs if far.max() > _NOTABLE]
-    every = np.zeros(len(ignored)) if tasks is None else tasks
-    for task in dict.fromkeys(every[ignored].tolist()):
-        if ignored[every == task].all():
-            of = "" if tasks is None else f" of {task!r}"
-            notes.append(f"No row{of} is left to learn from. The prediction is what is likely without any.")
+    for task in dict.fromkeys(tasks[ignored].tolist()):
+        own = np.flatnonzero(tasks == task)
+        if ignored[own].all():
+            which = frame.where(int(own[0])) + (" and the others of its task" if len(own) > 1 else "")
+            notes.append(
+                f"Nothing is learned from {which}: the unit may be another one. The prediction is what is likely "
+                "without any rows."
+            )
     return notes
 
 

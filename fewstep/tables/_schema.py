@@ -64,12 +64,18 @@ class Schema:
         far = np.inf if self.credible is None else self.credible * (high - low)
         return np.stack([low - far, high + far])
 
-    def ignored(self, y: np.ndarray) -> np.ndarray:
-        """Which rows are not learned from, by their targets as `y` gives them."""
+    def ignored(self, y: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        """Which rows are not learned from, by their targets as `y` gives them; all of a task, if several and more than
+        a quarter of its targets are not credible: in another unit, those that happen to be are as wrong."""
         if self.classes or self.credible is None:
             return np.zeros(len(y), bool)
         low, high = self.limits
-        return ((y < low) | (y > high)).any(1)
+        far = ((y < low) | (y > high)).any(1)
+        for task in set(tasks[far].tolist()):
+            own = tasks == task
+            if (count := int(far[own].sum())) > 1 and 4 * count > own.sum():
+                far = far | own
+        return far
 
     def x(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
         """The features of each row, standardized; a number beyond five deviations is taken as five."""
