@@ -202,10 +202,13 @@ def _ends(column):
 
 
 def _credible(share, targets, y):
-    """Which rows are learned from: none whose target lies more than that share of training's range outside it."""
+    """Which rows are learned from: none whose target lies more than that share of training's range outside it, and
+    none at all if several, and more than a quarter, are such."""
     low, high = np.asarray([_ends(of) for of in targets]).T
     far = np.inf if share is None else share * (high - low)
-    return ((y >= low - far) & (y <= high + far)).all(1)
+    kept = ((y >= low - far) & (y <= high + far)).all(1)
+    absurd = len(kept) - kept.sum()
+    return kept & (absurd < 2 or 4 * absurd <= len(kept))
 
 
 def _beyond(column, x):
