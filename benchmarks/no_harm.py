@@ -16,7 +16,6 @@ by less than 1%. What the file of the result has already is not computed again.
 """
 
 import dataclasses
-import itertools
 import json
 import shlex
 import sys
@@ -25,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import tyro
 
@@ -166,7 +164,6 @@ SCENARIOS = {
     "classes-alike": Scenario(classes_alike),
     "classes-noise": Scenario(classes_noise),
 }
-ALIKE = (("absurd", "random-first", "numbers-alike"), ("first-first",), ("classes-alike", "classes-noise"))  # in shape
 
 
 def table_of(collection: Collection, *, first: bool) -> Table:
@@ -209,14 +206,18 @@ def error(model: Model, rows: Rows) -> float:
     return float(mean if classes else mean**0.5)
 
 
-def measured(name: str, seed: int, options: Options, models: list[Model]) -> Iterator[dict[str, Any]]:
-    """The errors of one collection, for each of what becomes of its test tasks. The first model of such collections
-    is kept among the `models`, for its programs."""
+Shapes = tuple[bool, bool]
+
+
+def measured(name: str, seed: int, options: Options, models: dict[Shapes, Model]) -> Iterator[dict[str, Any]]:
+    """The errors of one collection, for each of what becomes of its test tasks. The first model of collections of the
+    same shapes is kept among the `models`, for its programs."""
     scenario = SCENARIOS[name]
     rng = np.random.default_rng((seed, list(SCENARIOS).index(name)))
     table = table_of(scenario.make(rng, options.tasks, options.rows), first=scenario.first)
-    model = trained(table, options, models[0] if models else None)
-    models += [] if models else [model]
+    shapes = (bool(table.schema.classes), scenario.first)
+    model = trained(table, options, models.get(shapes))
+    models.setdefault(shapes, model)
     for what, spoil in (scenario.spoils or {"random rows": unchanged}).items():
         rows = table.parts["test"] if what == "random rows" else tested(table, spoil, rng)
         yield {"scenario": name, "test": what, "seed": seed, "auto": error(model, rows),
@@ -261,17 +262,16 @@ def main(options: Options) -> None:
     before = json.loads(options.out.read_text()) if options.out.exists() else {}
     errors = before["errors"] if before.get("settings") == json.loads(json.dumps(result["settings"])) else []
     done = {(one["scenario"], one["seed"]) for one in errors}
-    for names in ALIKE:
-        models: list[Model] = []
-        for seed, name in itertools.product(range(options.first, options.first + options.seeds), names):
-            if (name, seed) in done or name not in (options.scenarios or SCENARIOS):
+    models: dict[Shapes, Model] = {}
+    for seed in range(options.first, options.first + options.seeds):
+        for name in options.scenarios or SCENARIOS:
+            if (name, seed) in done:
                 continue
             begin, core = time.monotonic(), time.process_time()
             errors += measured(name, seed, options, models)
             took = f"{time.monotonic() - begin:.1f} s, {time.process_time() - core:.1f} of cores"
             print(f"seed {seed}, {name}: {took}", file=sys.stderr, flush=True)
             write_json(options.out, result | {"rows": summary(errors), "errors": errors, **made_with("scikit-learn")})
-        jax.clear_caches()  # all together compile more programs than a process has memory maps for
     print(json.dumps(summary(errors), indent=1))
 
 

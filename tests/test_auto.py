@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_equal
+from helpers import assert_equal, used
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from fewstep import Batch, FewstepError, learners, losses
@@ -347,6 +347,25 @@ def test_members_are_experiments_with_the_same_options():
     assert {part.shots for part in parts.values()} == {4}
     assert parts["ridge"].steps == Experiment("ridge", "table").steps // 2
     assert parts["mtnet+rates"].hidden == (8,)
+
+
+@pytest.mark.slow
+def test_an_export_leaves_absurd_rows_out_too(table, tmp_path):
+    run_json(*words(table, "auto", tmp_path / "run", *QUICK, "--members", "shifted", "pooled", "--json"))
+    assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "e"), "--no-score"]) == 0
+    model, asked = load(tmp_path / "run"), {"hour": [2.0, 20.0]}
+    for celsius in ([3.0, 5.0, 7.0, 99999.0], [3.0, 5.0, 99999.0, 99999.0]):
+        known = {"hour": [1.0, 2.0, 3.0, 4.0], "celsius": celsius}
+        support, query = (
+            read_frame(model.problem, read(of), part) for of, part in ((known, "support"), (asked, "query"))
+        )
+        answer = model.kind.write(model.problem, query, adapt(model, support).answer(query.x)).columns
+        made, _ = used(
+            tmp_path / "e",
+            *([dict(zip(of, row, strict=True)) for row in zip(*of.values(), strict=True)] for of in (known, asked)),
+        )
+        for name in ("prediction", "low", "high"):
+            np.testing.assert_allclose([row[name] for row in made], answer[name], rtol=1e-3)
 
 
 @pytest.mark.slow
