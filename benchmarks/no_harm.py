@@ -260,7 +260,9 @@ def main(options: Options) -> None:
                      "member_seeds": options.member_seeds, "members": options.members or "all"},
     }  # fmt: skip
     before = json.loads(options.out.read_text()) if options.out.exists() else {}
-    errors = before["errors"] if before.get("settings") == json.loads(json.dumps(result["settings"])) else []
+    errors: list[dict[str, Any]] = (
+        before["errors"] if before.get("settings") == json.loads(json.dumps(result["settings"])) else []
+    )
     done = {(one["scenario"], one["seed"]) for one in errors}
     models: dict[Shapes, Model] = {}
     for seed in range(options.first, options.first + options.seeds):

@@ -42,7 +42,7 @@ def portfolio(
     Its meta-parameters are the `weights`, a row for each number of rows; under `members` those of each, with an axis of
     seeds in front; and of numbers the `ends` between which each output is learned from, by default all numbers.
     """
-    alone = list(members).index(otherwise) if otherwise in members else None
+    alone = list(members).index(otherwise) if otherwise is not None and otherwise in members else None
 
     def init(key: Key[Array, ""]) -> Meta:
         keys = dict(zip(members, jax.random.split(key, len(members)), strict=True))

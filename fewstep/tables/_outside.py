@@ -81,9 +81,9 @@ def _not_learned(
     schema: Schema, frame: Frame, y: np.ndarray, tasks: np.ndarray, ignored: np.ndarray
 ) -> list[str]:  # fmt: skip
     """Notes on rows that are not learned from, and on tasks that have no others."""
-    apart = [np.where(ignored, target.beyond(y[:, n : n + 1]), 0.0) for n, target in enumerate(schema.targets)]
-    pairs = zip(schema.targets, apart, strict=True)
-    notes = [_note(frame, target, far, _IGNORED) for target, far in pairs if far.max() > _NOTABLE]
+    far = lambda target, n: np.where(ignored, target.beyond(y[:, n : n + 1].astype(float)), 0.0)
+    pairs = [(target, far(target, n)) for n, target in enumerate(schema.targets)]
+    notes = [_note(frame, target, apart, _IGNORED) for target, apart in pairs if apart.max() > _NOTABLE]
     for task in dict.fromkeys(tasks[ignored].tolist()):
         own = np.flatnonzero(tasks == task)
         if ignored[own].all():
