@@ -5,7 +5,7 @@ python benchmarks/no_harm.py
 Each scenario generates collections of tasks, one for each seed, trains `auto` on it, and compares its error with that
 of its member `pooled` on the same rows of the same test tasks. The difference is paired by seed; its mean and 95%
 interval are relative to the error of `pooled`. `auto` is harmed if the whole interval lies above 0, unless it is worse
-by less than 1%.
+by less than 1%. What the file of the result has already is not computed again.
 
 - absurd: tasks differ by an offset, and training is clean; at test one of the rows to learn from, or each of them, has
   an absurd target. Of `honest-far` the whole task lies far from all training tasks, and learning must help;
@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import tyro
 
@@ -56,6 +55,8 @@ class Options:
     """Rows of a task."""
     effort: float = 0.2
     """`effort` of `auto`."""
+    member_seeds: int = 1
+    """`member_seeds` of `auto`."""
     members: tuple[str, ...] = ()
     """`members` of `auto`, `pooled` among them (default: all)."""
     out: Path = OUT
@@ -157,11 +158,11 @@ ABSURD: dict[str, Spoil] = {
 }
 SCENARIOS = {
     "absurd": Scenario(offsets, spoils=ABSURD),
-    "first-first": Scenario(changes, first=True, spoils={"first rows": unchanged}),
     "random-first": Scenario(changes, spoils={"first rows": unchanged, "random rows": unchanged}),
+    "numbers-alike": Scenario(alike),
+    "first-first": Scenario(changes, first=True, spoils={"first rows": unchanged}),
     "classes-alike": Scenario(classes_alike),
     "classes-noise": Scenario(classes_noise),
-    "numbers-alike": Scenario(alike),
 }
 
 
@@ -177,13 +178,13 @@ def table_of(collection: Collection, *, first: bool) -> Table:
     return make_table(Frame("collection", cells), roles._replace(support="first", order="t") if first else roles)
 
 
-def trained(table: Table, options: Options) -> Model:
-    """`auto` after its training on a table."""
+def trained(table: Table, options: Options, like: Model | None = None) -> Model:
+    """`auto` after its training on a table, with the programs of a model of a table of the same shapes."""
     experiment = Experiment(
         "auto", IN_MEMORY, shots=SHOTS, effort=options.effort, members=tuple(options.members),
-        schema=table.schema.to_dict(),
+        member_seeds=options.member_seeds, schema=table.schema.to_dict(),
     )  # fmt: skip
-    return fit_table(experiment, table).model
+    return fit_table(experiment, table, like=like).model
 
 
 def tested(table: Table, spoil: Spoil, rng: np.random.Generator) -> Rows:
@@ -205,12 +206,18 @@ def error(model: Model, rows: Rows) -> float:
     return float(mean if classes else mean**0.5)
 
 
-def measured(name: str, seed: int, options: Options) -> Iterator[dict[str, Any]]:
-    """The errors of one collection, for each of what becomes of its test tasks."""
+Shapes = tuple[bool, bool]
+
+
+def measured(name: str, seed: int, options: Options, models: dict[Shapes, Model]) -> Iterator[dict[str, Any]]:
+    """The errors of one collection, for each of what becomes of its test tasks. The first model of collections of the
+    same shapes is kept among the `models`, for its programs."""
     scenario = SCENARIOS[name]
     rng = np.random.default_rng((seed, list(SCENARIOS).index(name)))
     table = table_of(scenario.make(rng, options.tasks, options.rows), first=scenario.first)
-    model = trained(table, options)
+    shapes = (bool(table.schema.classes), scenario.first)
+    model = trained(table, options, models.get(shapes))
+    models.setdefault(shapes, model)
     for what, spoil in (scenario.spoils or {"random rows": unchanged}).items():
         rows = table.parts["test"] if what == "random rows" else tested(table, spoil, rng)
         yield {"scenario": name, "test": what, "seed": seed, "auto": error(model, rows),
@@ -243,22 +250,30 @@ def verdict(low: float, high: float) -> str:
 
 
 def main(options: Options) -> None:
-    """Seed after seed; the result so far is written after each."""
+    """Seed after seed; the result so far is written after each collection."""
     from fewstep_studies.reproduce import made_with
 
-    keep_compiled()  # collections have the same shapes
-    command = shlex.join(["python", "benchmarks/no_harm.py", *sys.argv[1:]])
-    settings = {"tasks": options.tasks, "rows": options.rows, "effort": options.effort, "shots": SHOTS}
-    errors: list[dict[str, Any]] = []
+    keep_compiled()
+    result: dict[str, Any] = {
+        "name": "no-harm", "command": shlex.join(["python", "benchmarks/no_harm.py", *sys.argv[1:]]),
+        "settings": {"tasks": options.tasks, "rows": options.rows, "effort": options.effort, "shots": SHOTS,
+                     "member_seeds": options.member_seeds, "members": options.members or "all"},
+    }  # fmt: skip
+    before = json.loads(options.out.read_text()) if options.out.exists() else {}
+    errors: list[dict[str, Any]] = (
+        before["errors"] if before.get("settings") == json.loads(json.dumps(result["settings"])) else []
+    )
+    done = {(one["scenario"], one["seed"]) for one in errors}
+    models: dict[Shapes, Model] = {}
     for seed in range(options.first, options.first + options.seeds):
         for name in options.scenarios or SCENARIOS:
+            if (name, seed) in done:
+                continue
             begin, core = time.monotonic(), time.process_time()
-            errors += measured(name, seed, options)
-            jax.clear_caches()  # all together compile more programs than a process has memory maps for
+            errors += measured(name, seed, options, models)
             took = f"{time.monotonic() - begin:.1f} s, {time.process_time() - core:.1f} of cores"
             print(f"seed {seed}, {name}: {took}", file=sys.stderr, flush=True)
-        result = {"name": "no-harm", "command": command, "settings": settings | {"members": options.members or "all"}}
-        write_json(options.out, result | {"rows": summary(errors), "errors": errors, **made_with("scikit-learn")})
+            write_json(options.out, result | {"rows": summary(errors), "errors": errors, **made_with("scikit-learn")})
     print(json.dumps(summary(errors), indent=1))
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_equal
+from helpers import assert_equal, used
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from fewstep import Batch, FewstepError, learners, losses
@@ -19,9 +19,10 @@ from fewstep.experiments._weights import combine
 from fewstep.learners.forest import Sample, Size, evaluate_forest, fit_forest, usual_engine
 from fewstep.learners.portfolio import mixed_moments
 from fewstep.models import adapt
-from fewstep.problems import Answers
+from fewstep.problems import Answers, read_frame
 from fewstep.reports._practice import mixture
 from fewstep.runs import create_run, load, open_run
+from fewstep.tables import read
 
 RNG = np.random.default_rng(0)
 QUICK = ("--effort", "0.02", "--member-seeds", "1", "--hidden", "8", "--shots", "3", "--min-shots", "1", "--no-report")
@@ -206,9 +207,8 @@ def test_a_portfolio_is_the_weighted_mean_of_its_members():
 def test_a_portfolio_does_not_learn_from_targets_that_are_not_credible():
     parts = {"ridge": learners.Member(learners.ridge(learners.nothing_but_x(1), 1)),
              "pooled": learners.Member(learners.pooled(1, losses.squared_error))}  # fmt: skip
-    credible = learners.Credible((-2.0,), (2.0,), "pooled")
-    whole = learners.portfolio(parts, (1, 4), losses.squared_error, credible=credible)
-    meta = whole.init(jax.random.key(0))
+    whole = learners.portfolio(parts, (1, 4), losses.squared_error, otherwise="pooled")
+    meta = whole.init(jax.random.key(0)) | {"ends": jnp.asarray([[-2.0], [2.0]])}
     meta["weights"] = jnp.asarray([[0.75, 0.25], [1.0, 0.0]])
     x = jnp.linspace(-1, 1, 4)[:, None]
 
@@ -223,7 +223,7 @@ def test_a_portfolio_does_not_learn_from_targets_that_are_not_credible():
     assert np.abs(honest).max() > 0.1
     np.testing.assert_allclose(says([0.5, 1.0, 1.5, 9999.0], [1.0, 1, 1, 1]), honest, atol=1e-6)
     assert np.abs(says([0.5, 1.0, 1.5, 1.9], [1.0, 1, 1, 1]) - honest).max() > 1e-3
-    for absurd in ([9999.0] * 4, [-2.1] * 4, [np.nan] * 4):
+    for absurd in ([9999.0] * 4, [-2.1] * 4, [np.nan] * 4, [0.5, 1.0, 9999.0, 9999.0]):
         np.testing.assert_array_equal(says(absurd, [1.0, 1, 1, 1]), np.zeros((4, 1)))  # of an empty forest
 
 
@@ -252,12 +252,12 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
     """Ended while it trains its members, it resumes: the parameters, the weights and the calibration are those of one
     that was not ended, to the bit. That holds within a process, or between processes with as many threads: with others,
     sums are rounded otherwise. (Real processes are killed in test_cli and test_own_code.)"""
-    members = ("--members", "ridge", "shifted")
+    members = ("--members", "ridge", "pooled")
     run, other = tmp_path / "auto", tmp_path / "whole"
 
     def create_or_die(path, *args, **more):
         made = create_run(path, *args, **more)
-        if path.name == "shifted":
+        if path.name == "pooled":
             raise Killed
         return made
 
@@ -274,7 +274,7 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
     assert_equal(model.stacked, whole.stacked)
     assert model.calibration is not None
     assert model.calibration == whole.calibration
-    assert list(model.parts) == ["ridge", "shifted"]
+    assert list(model.parts) == ["ridge", "pooled"]
     assert list(model.weights) == [1, 2, 3, 4, 5, 7, 10]
     assert all(sum(shares.values()) == pytest.approx(1.0, abs=1e-4) for shares in model.weights.values())
     text = "".join(map(str, mixture(model)))
@@ -285,8 +285,33 @@ def test_auto_learns_stops_resumes_and_answers(table, tmp_path, monkeypatch):
     answer = adapt(model, (x[:3], x[:3] + 1)).answer(x)
     assert answer.calibrated
     assert (answer.low < answer.mean).all()
+    check_absurd_rows(model)
     rows = run_json("eval", str(run), "--shots", "3", "--no-baselines", "--json")["rows"]
     assert rows[0]["mean"] < 5  # the sensors' offsets are 8 apart
+
+
+def check_absurd_rows(model):
+    """A row with an absurd target changes neither the answer nor its interval, and a warning says so; where no other
+    row is left, the answer and its interval are those of `pooled`."""
+    x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
+
+    def learned(*celsius):
+        columns = {"hour": np.arange(float(len(celsius))), "celsius": list(celsius)}
+        support = read_frame(model.problem, read(columns), "support")
+        return adapt(model, support).answer(x), support.notes
+
+    (honest, silent), (spoiled, warned) = learned(3.0, 5.0, 7.0), learned(3.0, 5.0, 7.0, 99999.0)
+    assert not [note for note in silent if "celsius" in note]
+    assert "Row 4 of the table holds 99999 in the column 'celsius', outside the training tasks'" in warned[0]
+    assert "too far to be learned from: the row is left out" in warned[0]
+    for part in ("mean", "low", "high"):
+        np.testing.assert_allclose(getattr(spoiled, part), getattr(honest, part), rtol=1e-5)
+    alone, warned = learned(99999.0, -99999.0)
+    pooled = adapt(model.parts["pooled"], (x[:1], x[:1])).answer(x)
+    np.testing.assert_allclose(alone.mean, pooled.mean, rtol=1e-5)
+    assert "Nothing is learned from Row 1 of the table and the others of its task" in warned[1]
+    half, usual = (alone.high - alone.low).mean() / 2, (honest.high - honest.low).mean() / 2
+    assert usual < half < 5  # deviations of the target
 
 
 @pytest.mark.slow
@@ -323,6 +348,25 @@ def test_members_are_experiments_with_the_same_options():
     assert {part.shots for part in parts.values()} == {4}
     assert parts["ridge"].steps == Experiment("ridge", "table").steps // 2
     assert parts["mtnet+rates"].hidden == (8,)
+
+
+@pytest.mark.slow
+def test_an_export_leaves_absurd_rows_out_too(table, tmp_path):
+    run_json(*words(table, "auto", tmp_path / "run", *QUICK, "--members", "shifted", "pooled", "--json"))
+    assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "e"), "--no-score"]) == 0
+    model, asked = load(tmp_path / "run"), {"hour": [2.0, 20.0]}
+    for celsius in ([3.0, 5.0, 7.0, 99999.0], [3.0, 5.0, 99999.0, 99999.0]):
+        known = {"hour": [1.0, 2.0, 3.0, 4.0], "celsius": celsius}
+        support, query = (
+            read_frame(model.problem, read(of), part) for of, part in ((known, "support"), (asked, "query"))
+        )
+        answer = model.kind.write(model.problem, query, adapt(model, support).answer(query.x)).columns
+        made, _ = used(
+            tmp_path / "e",
+            *([dict(zip(of, row, strict=True)) for row in zip(*of.values(), strict=True)] for of in (known, asked)),
+        )
+        for name in ("prediction", "low", "high"):
+            np.testing.assert_allclose([row[name] for row in made], answer[name], rtol=1e-3)
 
 
 @pytest.mark.slow

@@ -41,8 +41,9 @@ class _Learned(BaseEstimator, ABC):
             raise FewstepError(f"y has {y.shape[1]} columns, and the model was trained with {len(schema.targets)}.")
         targets = {target.name: column for target, column in zip(schema.targets, y.T, strict=True)}
         table = frame._replace(columns=frame.columns | targets)
-        x, distance = _input.rows_of(schema, table, schema.y(table))
-        return self.of_rows(x, schema.y(table), float(distance.max()))
+        y = schema.y(table)
+        x, far = _input.rows_of(schema, table, y)
+        return self.of_rows(x[~far.ignored], y[~far.ignored], float(far.distance.max()))
 
     def save(self, path: Path | str) -> Path:
         """Writes the model and the task it has learned into one file, without pickle; `fewstep.estimators.load` reads
@@ -79,8 +80,8 @@ class _Learned(BaseEstimator, ABC):
     def _answer(self, X: TableLike, level: float = 0.9) -> Answer:
         check_is_fitted(self, "n_samples_")
         learned: Adaptation = adapt(self.model.model_, self._rows, steps=self.inner_steps)
-        x, distance = _input.rows_of(self._columns, self._frame(X))
-        return learned._replace(distance=self._distance).answer(x, level=level, distance=distance)
+        x, far = _input.rows_of(self._columns, self._frame(X))
+        return learned._replace(distance=self._distance).answer(x, level=level, distance=far.distance)
 
     @abstractmethod
     def _targets(self, y: TableLike, rows: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from fewstep._errors import FewstepError
 from fewstep.tables import (
     Frame,
+    Outside,
     Rows,
     Schema,
     check_support,
@@ -83,14 +84,14 @@ def labels_of(y: TableLike, rows: int) -> np.ndarray:
     return y
 
 
-def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(schema: Schema, frame: Frame, y: np.ndarray | None = None) -> tuple[np.ndarray, Outside]:
     """The encoded rows of a table, to be learned from if `y` is given, and how far each lies outside what the training
     tasks had; a warning reports those that lie far."""
     x = schema.unbounded(frame, strict=schema.unknown == "refuse")
     far = outside(schema, frame, x, y)
     for note in far.notes:
         warnings.warn(note, UserWarning, stacklevel=4)
-    return clamped(x), far.distance
+    return clamped(x), far
 
 
 def order_of(order: TableLike, rows: int) -> np.ndarray | None:

@@ -7,6 +7,7 @@ the validation tasks too, for as many steps as were best.
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,11 @@ from jaxtyping import PyTree
 
 from fewstep._errors import unknown
 from fewstep._learner import Learner
+from fewstep._rule import Meta
 from fewstep.experiments._fitting import Fitted, Say, TrainedMember, TrainMember
 from fewstep.experiments._weights import combine
-from fewstep.learners import PROCESSES, Credible, Member, portfolio
-from fewstep.problems import Answers, Problem, Value, answer_tasks, draws_of
+from fewstep.learners import PROCESSES, Member, all_numbers, portfolio
+from fewstep.problems import Answers, Problem, TableDetails, Value, answer_tasks, draws_of
 from fewstep.tables import Rows, Schema
 from fewstep.training import NotFinite
 
@@ -74,17 +76,17 @@ def learner(
     experiment: "Experiment", problem: Problem, parts: Mapping[str, Member], ways: int | None, norm: str | None
 ) -> Learner:
     """The portfolio of the members."""
-    known = None if problem.classes else _credible(problem.details.schema)
-    return portfolio(parts, weight_sizes(experiment.shots), problem.loss, classes=problem.classes, credible=known)
+    sizes = weight_sizes(experiment.shots)
+    return portfolio(parts, sizes, problem.loss, outputs=problem.outputs, classes=problem.classes, otherwise=POOLED)
 
 
-def _credible(schema: Schema) -> Credible:
-    """The targets that are learned from: a code for a missing value or a wrong unit, for which no validation task has
-    shown what learning does, must not make `auto` worse than `pooled`."""
-    ends = [target.ends for target in schema.targets]
-    beyond = [_BEYOND * (high - low) for low, high in ends]
-    low = tuple(low - far for (low, _), far in zip(ends, beyond, strict=True))
-    return Credible(low, tuple(high + far for (_, high), far in zip(ends, beyond, strict=True)), POOLED)
+def problem_of(problem: Problem) -> Problem:
+    """The problem with ends of the targets that are learned from: a code for a missing value or a wrong unit, for which
+    no validation task has shown what learning does, must not make `auto` worse than `pooled`."""
+    details = problem.details
+    if not isinstance(details, TableDetails) or problem.classes:
+        return problem
+    return problem._replace(details=details._replace(schema=replace(details.schema, credible=_BEYOND)))
 
 
 def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
@@ -105,7 +107,7 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
     if set(held_out.names) & set(problem.held_out("train").names):  # too few tasks to choose by
         sizes = weight_sizes(experiment.shots)
         equal = np.full((len(sizes), len(trained)), 1 / len(trained), np.float32)
-        return Fitted({"members": {n: m.metas for n, m in trained.items()}, "weights": jnp.asarray(equal)})
+        return Fitted(_meta(problem, trained, equal))
     say("Choosing the weights on the validation tasks.")
     sizes, by_member = weight_sizes(experiment.shots), []
     for name, member in built.parts.items():
@@ -119,8 +121,20 @@ def fit(built: "Built", train: TrainMember, say: Say) -> Fitted:
                 say(f"Training {name} again, on the validation tasks too.")
                 with suppress(NotFinite):  # what was trained before stays
                     trained[name] = _sound(train(f"{name}-all", member.again(trained[name])))
+    if POOLED in trained and not problem.classes:  # it answers alone where no row is left to learn from
+        answers = {0: by_member[list(trained).index(POOLED)][sizes[0]]._replace(residual=None)} | answers
+    return Fitted(_meta(problem, trained, weights), answers)
+
+
+def _meta(problem: Problem, trained: Mapping[str, TrainedMember], weights: np.ndarray) -> Meta:
+    """The parameters of the portfolio."""
     metas = {name: member.metas for name, member in trained.items()}
-    return Fitted({"members": metas, "weights": jnp.asarray(weights, jnp.float32)}, answers)
+    whole: Meta = {"members": metas, "weights": jnp.asarray(weights, jnp.float32)}
+    if problem.classes:
+        return whole
+    known = isinstance(problem.details, TableDetails)
+    ends = jnp.asarray(problem.details.schema.limits, jnp.float32) if known else all_numbers(problem.outputs)
+    return whole | {"ends": ends}
 
 
 def _mixture(names: list[str], weights: np.ndarray, shots: int) -> str:

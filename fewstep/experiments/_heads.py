@@ -229,7 +229,7 @@ _OWN: Mapping[str, dict[str, Value]] = {
 }
 _AUTO: dict[str, Value] = {
     "groups": (Portfolio,), "check": partial(check_rows, "auto"), "learner": _auto.learner, "fit": _auto.fit,
-    "parts": _auto.parts, "weak_defaults": {"member_seeds": 2},
+    "parts": _auto.parts, "problem": _auto.problem_of, "weak_defaults": {"member_seeds": 2},
 }  # fmt: skip
 # What `auto` is where tasks are drawn anew.
 PICKS: dict[str, dict[str, Value]] = {

@@ -47,7 +47,8 @@ class Method(NamedTuple):
     - `defaults(given)` are defaults that differ for it, `weak_defaults` those that a kind's own come before;
     - `rule(experiment)` is the rule of its inner steps, for those that have one;
     - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
-    - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
+    - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn, and
+      `problem(problem)` is the problem as it takes it;
     - `steps` says that it learns a task by gradient steps;
     - `start(built, metas)` are better first meta-parameters of each seed, made of the training data without a gradient;
     - `fit(built, train, say)` makes its meta-parameters where that is not done by outer steps; `train(name, member)`
@@ -65,6 +66,7 @@ class Method(NamedTuple):
         experiment.shots, experiment.queries
     )
     check: Callable[[str, Problem], None] = lambda tasks, problem: None
+    problem: Callable[[Problem], Problem] = lambda problem: problem
     steps: bool = False
     network: bool = True
     loss: bool = True

@@ -2,17 +2,18 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Key
 
 from fewstep._episode import Arrays, Batch, Episode
 from fewstep._rule import Meta
 from fewstep._streams import TABLE
+from fewstep.compute import light
 from fewstep.learners.forest import Forest, Sample, fit_forest
 from fewstep.learners.trees import BASE, SECOND, offset_of, support_features, with_base
 from fewstep.problems import by_fold, sample_of
@@ -21,6 +22,8 @@ from fewstep.tables import Rows, draw_episode, row_arrays
 _KEPT = 2  # tables whose trees are kept for the next method on them
 _PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 6))
 _ROWS, _QUERIES = 60_000, 60  # rows that a second forest is fitted to, and of one support at most
+_CHUNK = 64  # supports that are mapped over at once; their number is a multiple of it, or more would be compiled
+_FEW = 4096  # rows below which a forest evaluates as many as the next power of two, by fewer programs
 
 
 class How(NamedTuple):
@@ -58,7 +61,7 @@ class Trees:
         def fit(which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
             some = Sample(*(part[which] for part in every))
             forest, _ = self._fit(some, None, trees=max(1, self.base[1]), size=BASE)
-            return lambda x: np.asarray(_evaluate(forest, x))[:, -self.outputs :]
+            return lambda x: _evaluate(forest, x)[:, -self.outputs :]
 
         said = by_fold(self.train, self.outputs, fit, self.how.seed)
         return self.train._replace(x=np.concatenate([self.train.x, said], axis=1))
@@ -67,16 +70,7 @@ class Trees:
     def penalty(self) -> Array:
         """How much an offset is shrunken: what is best on supports drawn from the training tasks."""
         episodes = self._episodes(self.out_of_fold, 1)
-
-        @jax.jit
-        def loss(penalty: Array) -> Array:
-            def one(episode: Episode) -> Array:
-                offset = offset_of(episode.support, self.outputs, penalty, classes=self.classes)
-                answer = episode.query.x[:, -self.outputs :] + offset[None]
-                return (episode.query.weight * _errors(answer, episode.query, self.classes)).sum()
-
-            return jax.lax.map(one, episodes, batch_size=64).sum()
-
+        loss = partial(_offset_program(self.outputs, self.classes), episodes)
         return jnp.asarray(_PENALTIES)[jnp.argmin(jnp.stack([loss(jnp.asarray(p)) for p in _PENALTIES]))]
 
     def pooled(self) -> Meta:
@@ -93,7 +87,7 @@ class Trees:
         if self.rounds:
             second, count = self._fit(train, None, trees=max(1, self.rounds[1]), size=SECOND)
         else:
-            x = np.asarray(_evaluate(self.base[0], self.validation.x))
+            x = _evaluate(self.base[0], self.validation.x)
             second, count = self._fit(train, self._features(self.validation._replace(x=x), 2), size=SECOND)
         return {**self.shifted(), "second": second, "rounds": self._counts(count)}
 
@@ -104,21 +98,8 @@ class Trees:
         """What the second forest is fitted to: rows as supports drawn from their task see them, and what is left over
         there; of classes, their numbers."""
         episodes = self._episodes(rows, stream)
-        penalty = self.penalty
-
-        @jax.jit
-        def features(episodes: Episode) -> tuple[Array, Array]:
-            def one(episode: Episode) -> tuple[Array, Array]:
-                support, query = episode
-                made = support_features(support, query.x, self.outputs, classes=self.classes)
-                if self.classes:
-                    return made, query.y
-                offset = offset_of(support, self.outputs, penalty, classes=False)
-                return made, query.y - query.x[:, -self.outputs :] - offset[None]
-
-            return jax.lax.map(one, episodes, batch_size=64)
-
-        x, y = (np.asarray(part) for part in features(episodes))
+        program = _features_program(self.outputs, self.classes)
+        x, y = (np.asarray(part) for part in program(episodes, self.penalty))
         weight = np.asarray(episodes.query.weight)
         counts, weight = weight > 0, weight / weight.sum(1, keepdims=True)
         return Sample(x[counts], y[counts], weight[counts] / weight[counts].mean())
@@ -127,16 +108,61 @@ class Trees:
         """Supports of many sizes, each with other rows of its task."""
         fewest, most = self.how.shots
         queries = min(_QUERIES, int(rows.counts.max()) - 1)
-        number = int(np.clip(_ROWS // queries, 200, 4000))
+        number = _CHUNK * int(np.clip(_ROWS // queries // _CHUNK, 4, 62))
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.how.seed), TABLE), stream)
         data: Arrays = {name: jnp.asarray(array) for name, array in row_arrays(rows).items()}
+        return _draw_program(number, min(fewest, most), most, queries)(data, key, len(rows.names))
 
+
+# Programs get what differs between tables as arguments, so that one serves all tables of about the same size.
+
+
+@lru_cache(maxsize=16)
+def _draw_program(number: int, fewest: int, most: int, queries: int) -> Callable[[Arrays, Array, int], Episode]:
+    """The compiled `(data, key, tasks) -> episodes`: so many supports of the tasks in turn."""
+
+    def program(data: Arrays, key: Key[Array, ""], tasks: int | Array) -> Episode:
         def draw(number: Array) -> Episode:
             of_size, of_rows = jax.random.split(jax.random.fold_in(key, number))
-            used = jax.random.randint(of_size, (), min(fewest, most), most + 1)
-            return draw_episode(data, of_rows, number % len(rows.names), most, queries, used)
+            used = jax.random.randint(of_size, (), fewest, most + 1)
+            return draw_episode(data, of_rows, number % tasks, most, queries, used)
 
-        return jax.jit(lambda: jax.lax.map(draw, jnp.arange(number), batch_size=64))()
+        return jax.lax.map(draw, jnp.arange(number), batch_size=_CHUNK)
+
+    return jax.jit(program, compiler_options=light())
+
+
+@lru_cache(maxsize=16)
+def _offset_program(outputs: int, classes: bool) -> Callable[[Episode, Array], Array]:
+    """The compiled `(episodes, penalty) -> error` of offsets that are shrunken by it."""
+
+    def program(episodes: Episode, penalty: Array) -> Array:
+        def one(episode: Episode) -> Array:
+            offset = offset_of(episode.support, outputs, penalty, classes=classes)
+            answer = episode.query.x[:, -outputs:] + offset[None]
+            return (episode.query.weight * _errors(answer, episode.query, classes)).sum()
+
+        return jax.lax.map(one, episodes, batch_size=_CHUNK).sum()
+
+    return jax.jit(program, compiler_options=light())
+
+
+@lru_cache(maxsize=16)
+def _features_program(outputs: int, classes: bool) -> Callable[[Episode, Array], tuple[Array, Array]]:
+    """The compiled `(episodes, penalty) -> (features, what is left over)`; of classes, their numbers."""
+
+    def program(episodes: Episode, penalty: Array) -> tuple[Array, Array]:
+        def one(episode: Episode) -> tuple[Array, Array]:
+            support, query = episode
+            made = support_features(support, query.x, outputs, classes=classes)
+            if classes:
+                return made, query.y
+            offset = offset_of(support, outputs, penalty, classes=False)
+            return made, query.y - query.x[:, -outputs:] - offset[None]
+
+        return jax.lax.map(one, episodes, batch_size=_CHUNK)
+
+    return jax.jit(program, compiler_options=light())
 
 
 _made: dict[tuple[str, How], Trees] = {}
@@ -159,8 +185,14 @@ def _digest(rows: Rows) -> str:
     return digest.hexdigest()
 
 
+def _evaluate(forest: Forest, x: np.ndarray) -> np.ndarray:
+    """The rows with what the forest says of each behind them."""
+    size = len(x) if len(x) >= _FEW else 1 << max(0, len(x) - 1).bit_length()
+    return np.asarray(_with_base(forest, np.pad(x, [(0, size - len(x)), (0, 0)])))[: len(x)]
+
+
 @jax.jit
-def _evaluate(forest: Forest, x: Array) -> Array:
+def _with_base(forest: Forest, x: Array) -> Array:
     return with_base(forest, x)
 
 

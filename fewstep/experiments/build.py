@@ -40,7 +40,7 @@ from fewstep.training import (
 class Built:
     """What an experiment names, ready to run.
 
-    `like` is another one on tasks of the same shapes, whose compiled programs it uses.
+    `like` is another one of the same experiment on tasks of the same shapes, whose compiled programs it uses.
     """
 
     experiment: Experiment
@@ -80,7 +80,11 @@ class Built:
     @cached_property
     def parts(self) -> dict[str, "Built"]:
         """What it is made of, if it is made of several."""
-        return {name: build(experiment, self.problem) for name, experiment in self.experiment.parts.items()}
+        like = {} if self.like is None else self.like.parts
+        return {
+            name: build(experiment, self.problem, like=like.get(name))
+            for name, experiment in self.experiment.parts.items()
+        }
 
     @property
     def member(self) -> Member:
@@ -178,12 +182,18 @@ class Built:
     def validation(self) -> tuple[Validate, PyTree]:
         """The compiled validation, and the data of its tasks: the same set for every seed that is trained."""
         experiment, ways = self.experiment, self.validation_ways
-        tasks = self.problem.tasks(experiment.shots, experiment.queries, "validation", ways)
-        validate = make_validate(
-            self.learner if ways is None else self.learner_for(ways), tasks, self.problem.validation,
+        return self._validate, self.problem.tasks(experiment.shots, experiment.queries, "validation", ways).data
+
+    @cached_property
+    def _validate(self) -> Validate:
+        if self.like is not None:
+            return self.like._validate
+        experiment, ways = self.experiment, self.validation_ways
+        return make_validate(
+            self.learner if ways is None else self.learner_for(ways),
+            self.problem.tasks(experiment.shots, experiment.queries, "validation", ways), self.problem.validation,
             n_tasks=experiment.validation_tasks, inner_steps=self.inner_steps, seed=0,
         )  # fmt: skip
-        return validate, tasks.data
 
     @lru_cache  # noqa: B019  # a segment made twice would be compiled twice
     def segment(self, mesh: Mesh | None, chunk: int | None) -> Segment:
@@ -199,11 +209,12 @@ class Built:
         self, *, state: TrainState | None = None, steps: int | None = None, mesh: Mesh | None = None,
         chunk: int | None = None, **how: Value,
     ) -> Trained:  # fmt: skip
-        """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. What is trained like
-        another is trained on its validation tasks too, which say nothing then. Less than all its `steps` are the first
-        of them: the outer step size falls over all."""
+        """Trains it by the experiment's settings: the one call of `train`, on disk and in memory. Validation tasks that
+        it is trained on too say nothing. Less than all its `steps` are the first of them: the outer step size falls
+        over all."""
         experiment = self.experiment
-        validate, data = (None, None) if self.like is not None else self.validation()
+        also = experiment.has("all_tasks") and experiment.all_tasks
+        validate, data = (None, None) if also else self.validation()
         return train(
             self.learner, self.training, steps=experiment.steps if steps is None else steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
@@ -215,17 +226,22 @@ class Built:
 
 
 def build(
-    experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., object] | None = None
-) -> Built:
-    """Builds an experiment, on its own tasks or on a `problem` that is at hand; `network` may be a function in Python.
+    experiment: Experiment, problem: Problem | None = None, *, network: Callable[..., object] | None = None,
+    like: Built | None = None,
+) -> Built:  # fmt: skip
+    """Builds an experiment, on its own tasks or on a `problem` that is at hand; `network` may be a function in Python,
+    and `like` the same experiment on tasks of the same shapes, built before, whose compiled programs it uses; with a
+    base, which is part of the programs, it does not.
 
     Raises `FewstepError` for unknown names and for what does not fit together.
     """
     kind, method = experiment.kind, method_of(experiment.method, experiment.folder, experiment.kind)
-    problem = problem or make_problem(experiment, network=network)
+    problem = method.problem(problem or make_problem(experiment, network=network))
+    like = like if problem.base is None else None
     method.check(experiment.tasks, problem)
     rule = method.rule(experiment)
-    built = Built(experiment, kind, method, problem, rule, optimizer_of(experiment), outer_of(experiment, method))
+    optimizer, outer = optimizer_of(experiment), outer_of(experiment, method)
+    built = Built(experiment, kind, method, problem, rule, optimizer, outer, like)
     _ = built.learner  # said now, not when a folder has been made and tracing begins
     if rule is not None and experiment.outer == "reptile":
         _refuse_without_signal(built, rule)

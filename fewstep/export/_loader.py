@@ -33,6 +33,7 @@ class Model:
 
     def adapt_and_predict(self, support_x, support_y, x):
         """Learns from the support and predicts at x; probabilities, if the model has classes."""
+        self._check(support_x)
         return self._ask(support_x, support_y, x)[0]
 
     def answers(self, support, query, level=0.9):
@@ -41,6 +42,7 @@ class Model:
         Each answer is a dict: for numbers `prediction`, and `low` and `high` if the model is calibrated; for classes
         `prediction` and `probabilities`.
         """
+        self._check(support)
         schema = self.about["schema"]
         target, targets = schema["target"], [schema["target"], *schema.get("more", ())]
         x, at = self._unbounded(support), self._unbounded(query)
@@ -53,13 +55,17 @@ class Model:
                 for row in shares
             ]
         y = np.asarray([[_cells(of, _cell(row, of, "refuse"))[0] for of in targets] for row in support], np.float32)
+        kept = _credible(schema.get("credible"), targets, y)
+        x, y = x[kept], y[kept]
         mean, spread = self._ask(_clip(x), y, _clip(at))
         scale, middle = [of["scale"] for of in targets], [of["mean"] for of in targets]
         parts = {"prediction": mean}
         if self.about["calibration"] is not None:
-            far = self._distance(x, y).max() + self._distance(at)
-            left = self._ask(_clip(x), y, _clip(x))[0] - y
-            half = self._half(spread, np.sqrt(np.square(left).mean(0)), len(support), level) + far[:, None]
+            far, residual = self._distance(at), 0.0
+            if len(x):
+                far += self._distance(x, y).max()
+                residual = np.sqrt(np.square(self._ask(_clip(x), y, _clip(x))[0] - y).mean(0))
+            half = self._half(spread, residual, len(x), level) + far[:, None]
             parts |= {"low": mean - half, "high": mean + half}
         parts = {name: part * scale + middle for name, part in parts.items()}
         named = lambda name, of: name if len(targets) == 1 else f"{name} of {of['name']}"
@@ -72,10 +78,13 @@ class Model:
         """The features of rows of a table, as the network sees them. Dates are ISO texts, or days since 1970."""
         return _clip(self._unbounded(rows))
 
+    def _check(self, support):
+        most = self.about["support_rows"]
+        if not 0 < len(support) <= most:
+            raise ValueError(f"The support has {len(support)} rows; this export takes 1 to {most}.")
+
     def _ask(self, support_x, support_y, x):
-        size, count = self.about["support_rows"], len(support_x)
-        if not 0 < count <= size:
-            raise ValueError(f"The support has {count} rows; this export takes 1 to {size}.")
+        size, count = self.about["support_rows"], len(support_x)  # none, where none of them is credible
         kind = np.int32 if self.about["classes"] else np.float32
         arrays = np.asarray(support_x, np.float32), np.asarray(support_y, kind), np.ones(count, np.float32)
         support = [_pad(array, size) for array in arrays]
@@ -190,6 +199,16 @@ def _number(column, value, unknown="refuse"):
 def _ends(column):
     """The ends of a number's range in training, in deviations."""
     return tuple((end - column["mean"]) / column["scale"] for end in (column["low"], column["high"]))
+
+
+def _credible(share, targets, y):
+    """Which rows are learned from: none whose target lies more than that share of training's range outside it, and
+    none at all if several, and more than a quarter, are such."""
+    low, high = np.asarray([_ends(of) for of in targets]).T
+    far = np.inf if share is None else share * (high - low)
+    kept = ((y >= low - far) & (y <= high + far)).all(1)
+    absurd = len(kept) - kept.sum()
+    return kept & (absurd < 2 or 4 * absurd <= len(kept))
 
 
 def _beyond(column, x):

@@ -18,8 +18,8 @@ from fewstep.learners.matching import matching as matching
 from fewstep.learners.metanet import metanet as metanet
 from fewstep.learners.metric import discriminant as discriminant
 from fewstep.learners.metric import metric as metric
-from fewstep.learners.portfolio import Credible as Credible
 from fewstep.learners.portfolio import Member as Member
+from fewstep.learners.portfolio import all_numbers as all_numbers
 from fewstep.learners.portfolio import portfolio as portfolio
 from fewstep.learners.pretrained import finetune as finetune
 from fewstep.learners.pretrained import neighbor as neighbor

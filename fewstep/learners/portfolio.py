@@ -3,7 +3,8 @@ r"""Several learners that answer together, with weights for each number of rows 
     prediction(x) = sum_m w_m(n) prediction_m(x),      w_m(n) >= 0,   sum_m w_m(n) = 1
 
 A member answers by the mean over its seeds and samples of its masks. Of classes, probabilities are mixed. A member
-whose answer at a row is not finite is left out there. Rows whose target is not `Credible` are not learned from.
+whose answer at a row is not finite is left out there. Rows whose target lies outside the `ends` that the parameters
+have are not learned from, nor is any of a support of which several and more than a quarter lie outside.
 
 Reference: Wolpert, Stacked generalization, Neural Networks 1992; Breiman, Stacked regressions, Machine Learning 1996.
 """
@@ -31,40 +32,27 @@ class Member(NamedTuple):
     samples: int = 1
 
 
-class Credible(NamedTuple):
-    """The ends of each target that is learned from, and the member that answers alone where no row has such a one, if
-    it is one of the portfolio."""
-
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    otherwise: str
-
-    def rows(self, support: Batch) -> Float[Array, " rows"]:
-        """The weights of the rows, those of targets between the ends."""
-        inside = (support.y >= jnp.asarray(self.low)[None]) & (support.y <= jnp.asarray(self.high)[None])
-        return jnp.where(inside.all(1), support.weight, 0.0)
-
-
 def portfolio(
-    members: Mapping[str, Member], shots: tuple[int, ...], loss: Loss, *, classes: bool = False,
-    credible: Credible | None = None,
+    members: Mapping[str, Member], shots: tuple[int, ...], loss: Loss, *, outputs: int = 1, classes: bool = False,
+    otherwise: str | None = None,
 ) -> Learner:  # fmt: skip
     """The learner of some members, with weights for these numbers of rows: a support of another size takes those of the
-    largest number that is not more. Without `credible` all rows are learned from.
+    largest number that is not more. `otherwise` names the member that answers alone where no row is left to learn from.
 
-    Its meta-parameters are the `weights`, a row for each number of rows, and under `members` those of each, with an
-    axis of seeds in front.
+    Its meta-parameters are the `weights`, a row for each number of rows; under `members` those of each, with an axis of
+    seeds in front; and of numbers the `ends` between which each output is learned from, by default all numbers.
     """
-    alone = None if credible is None or credible.otherwise not in members else list(members).index(credible.otherwise)
+    alone = list(members).index(otherwise) if otherwise is not None and otherwise in members else None
 
     def init(key: Key[Array, ""]) -> Meta:
         keys = dict(zip(members, jax.random.split(key, len(members)), strict=True))
         metas = {n: jax.vmap(m.learner.init)(jax.random.split(keys[n], m.seeds)) for n, m in members.items()}
-        return {"members": metas, "weights": jnp.full((len(shots), len(members)), 1 / len(members))}
+        weights = jnp.full((len(shots), len(members)), 1 / len(members))
+        return {"members": metas, "weights": weights} | ({} if classes else {"ends": all_numbers(outputs)})
 
     def adapt(meta: Meta, key: Key[Array, ""], support: Batch, steps: int | tuple[int, ...]) -> Adapted:
-        if credible is not None:
-            support = support._replace(weight=credible.rows(support))
+        if not classes:
+            support = support._replace(weight=_between(meta["ends"], support))
         number = jnp.sum(support.weight > 0)
         at = jnp.clip(jnp.searchsorted(jnp.asarray(shots), number, side="right") - 1, 0)
         weights = meta["weights"][at]
@@ -98,6 +86,21 @@ def portfolio(
         return loss(predict(meta, adapt(meta, key, episode.support, 0), episode.query.x), episode.query)
 
     return Learner(init, episode_loss, adapt, predict, spread=spread)
+
+
+def all_numbers(outputs: int) -> Float[Array, "2 outputs"]:
+    """The ends between which every finite number lies."""
+    most = float(jnp.finfo(jnp.result_type(float)).max)
+    return jnp.asarray([[-most] * outputs, [most] * outputs])
+
+
+def _between(ends: Float[Array, "2 outputs"], support: Batch) -> Float[Array, " rows"]:
+    """The weights of the rows, 0 for those with a target that does not lie between the ends; 0 for all, if several are
+    such, and more than a quarter: in another unit, those that happen to lie between are as wrong."""
+    inside = ((support.y >= ends[0][None]) & (support.y <= ends[1][None])).all(1)
+    there = support.weight > 0
+    count = jnp.sum(there & ~inside)
+    return jnp.where(inside & ~((count > 1) & (4 * count > there.sum())), support.weight, 0.0)
 
 
 def _after(data: PyTree, result: PyTree) -> tuple[PyTree, PyTree]:

@@ -120,6 +120,7 @@ def adapt(
 
         adapt(load("runs/x"), fewstep.batch(x, y)).answer(x_query).mean
     """
+    support = support.learned if isinstance(support, Given) else support
     given = support if isinstance(support, Given) else None
     x, y = (np.asarray(support.x), np.asarray(support.y)) if isinstance(support, Batch | Given) else support
     check_rows(model, "The support's x", x)

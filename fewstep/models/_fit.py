@@ -35,13 +35,14 @@ class FittedTable(NamedTuple):
 
 def fit_table(
     experiment: Experiment, table: Table, network: Callable[..., object] | None = None,
-    watch: Callable[[int, float], None] = lambda step, score: None,
+    watch: Callable[[int, float], None] = lambda step, score: None, like: Model | None = None,
 ) -> FittedTable:  # fmt: skip
-    """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too."""
+    """Trains on a table in memory, and calibrates on its validation tasks, unless these are trained on too. `like` is
+    what the same experiment left on a table of the same shapes: nothing is compiled again."""
     options = with_fitted_base(experiment.groups[0], table)
     experiment = experiment.replace(fitted_base=options.fitted_base) if options.fitted_base else experiment
     problem = problem_of_rows(options, network_options(experiment, network), table.schema, lambda: table)
-    built, history = build(experiment, problem), []
+    built, history = build(experiment, problem, like=None if like is None else like.built), []
 
     def note(state: TrainState, rows: list[Row]) -> None:
         for row in rows:

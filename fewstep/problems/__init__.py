@@ -66,6 +66,7 @@ from fewstep.problems._table_pictures import curve_of as curve_of
 from fewstep.problems._table_pictures import draw_curve as draw_curve
 from fewstep.problems._table_pictures import running as running
 from fewstep.problems.tables import IN_MEMORY as IN_MEMORY
+from fewstep.problems.tables import TableDetails as TableDetails
 from fewstep.problems.tables import problem_of_rows as problem_of_rows
 from fewstep.problems.tables import read_frame as read_frame
 from fewstep.problems.tables import with_fitted_base as with_fitted_base

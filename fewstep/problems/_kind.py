@@ -87,7 +87,7 @@ class Given(NamedTuple):
 
     `labels` are the names of a support's classes; `rows` are the columns that go back with the answer; `tasks` names
     the task of each row where there are several; `distance` is how far each lies outside of what training had, and
-    `notes` says so in words.
+    `notes` says so in words. Rows that are `ignored` are not learned from.
     """
 
     x: np.ndarray
@@ -97,12 +97,21 @@ class Given(NamedTuple):
     tasks: np.ndarray | None = None
     distance: np.ndarray = np.zeros(0)
     notes: tuple[str, ...] = ()
+    ignored: np.ndarray = np.zeros(0, bool)
+
+    @property
+    def learned(self) -> "Given":
+        """The rows of a support that are learned from."""
+        return self.only(np.flatnonzero(~self.ignored)) if self.ignored.any() else self
 
     def only(self, which: np.ndarray) -> "Given":
         """Some of the rows."""
         cells: dict[str, Sequence[Cell]] = {name: [column[n] for n in which] for name, column in self.rows.items()}
         part = lambda array: array[which] if len(array) else array
-        return self._replace(x=self.x[which], y=part(self.y), rows=cells, tasks=None, distance=part(self.distance))
+        return self._replace(
+            x=self.x[which], y=part(self.y), rows=cells, tasks=None, distance=part(self.distance),
+            ignored=part(self.ignored),
+        )  # fmt: skip
 
 
 class Answer(NamedTuple):

@@ -252,7 +252,7 @@ def read_frame(problem: Problem, frame: Frame, part: Part) -> Given:
     return Given(
         clamped(x), np.zeros(0) if y is None else y, schema.classes,
         {name: _plain(column) for name, column in frame.columns.items()},
-        tasks, far.distance, far.notes,
+        tasks, far.distance, far.notes, far.ignored,
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def _read(served: ServedModel, part: Support | Query, name: Part) -> Given:
     check_max(limit[0], count, limit[1])
     _check_texts(served, fields, name)
     try:
-        return served.kind.read(served.problem, fields, name)
+        return served.kind.read(served.problem, fields, name).learned
     except FewstepError as error:
         raise refusal_of(error) from None
 

@@ -9,6 +9,7 @@ from fewstep.tables._frame import read as read
 from fewstep.tables._outliers import Treated as Treated
 from fewstep.tables._outliers import check_outliers as check_outliers
 from fewstep.tables._outliers import treat as treat
+from fewstep.tables._outside import Outside as Outside
 from fewstep.tables._outside import outside as outside
 from fewstep.tables._roles import Roles as Roles
 from fewstep.tables._roles import Support as Support

@@ -19,7 +19,8 @@ class Schema:
     """The columns of a table as a network sees them, learned from the training tasks only.
 
     `more` are targets beside the first one, `unknown` says what becomes of a category that training never saw, and
-    `typical` is what the training tasks' targets look like beside their features.
+    `typical` is what the training tasks' targets look like beside their features. A row is not learned from if its
+    target lies more than `credible` of training's range outside that range.
     """
 
     task: str | None
@@ -29,6 +30,7 @@ class Schema:
     more: tuple[Column, ...] = ()
     unknown: Unknown = "refuse"
     typical: Typical | None = None
+    credible: float | None = None
 
     @property
     def targets(self) -> tuple[Column, ...]:
@@ -54,6 +56,26 @@ class Schema:
     def places(self) -> tuple[int, ...]:
         """Where each feature begins among the numbers of a row of x."""
         return tuple(np.cumsum([0, *(column.width for column in self.features[:-1])]).tolist())
+
+    @property
+    def limits(self) -> np.ndarray:
+        """The ends between which each target is learned from, (2, targets)."""
+        low, high = np.asarray([target.ends for target in self.targets]).T
+        far = np.inf if self.credible is None else self.credible * (high - low)
+        return np.stack([low - far, high + far])
+
+    def ignored(self, y: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        """Which rows are not learned from, by their targets as `y` gives them; all of a task, if several and more than
+        a quarter of its targets are not credible: in another unit, those that happen to be are as wrong."""
+        if self.classes or self.credible is None:
+            return np.zeros(len(y), bool)
+        low, high = self.limits
+        far = ((y < low) | (y > high)).any(1)
+        for task in set(tasks[far].tolist()):
+            own = tasks == task
+            if (count := int(far[own].sum())) > 1 and 4 * count > own.sum():
+                far = far | own
+        return far
 
     def x(self, frame: Frame, *, strict: bool = True) -> np.ndarray:
         """The features of each row, standardized; a number beyond five deviations is taken as five."""
@@ -100,7 +122,7 @@ class Schema:
         typical = Typical.from_dict(fields["typical"]) if fields.get("typical") else None
         return Schema(
             fields["task"], columns("features"), column(fields["target"]), fields["missing"], columns("more"),
-            fields.get("unknown", "refuse"), typical,
+            fields.get("unknown", "refuse"), typical, fields.get("credible"),
         )  # fmt: skip
 
 
