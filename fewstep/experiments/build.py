@@ -204,13 +204,15 @@ class Built:
         another is trained on its validation tasks too, which say nothing then."""
         experiment = self.experiment
         validate, data = (None, None) if self.like is not None else self.validation()
+        state = self.first() if state is None else state
+        if validate and self.problem.labeled is not None and not int(state.step):
+            state, _ = validate(jax.tree.map(jnp.copy, state), data)  # a start on good features may be the best
         return train(
             self.learner, self.training, steps=experiment.steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
             validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
-            segment=self.segment(mesh, chunk),
-            state=self.first() if state is None else state, **how,
+            segment=self.segment(mesh, chunk), state=state, **how,
         )  # fmt: skip
 
 
