@@ -52,7 +52,7 @@ def _clinc() -> str:
 SETS = {
     "cifar-fs": _Set(
         "CIFAR-FS", lambda: "cifar-fs", {"encoder": "efficientnet-lite0", "validation_ways": 5},
-        {"encoder_depth": 2, "per_class": 60}, {"encoder_size": 32},
+        {"encoder_depth": 2}, {"encoder_size": 32},
     ),
     # Mirrored images and all of them: chosen on the validation classes.
     "cifar-fs-mirrored": _Set(
@@ -62,7 +62,7 @@ SETS = {
     ),
     "clinc150": _Set(
         "CLINC150", _clinc, {"encoder": "minilm-l6", "split": "clinc150", "validation_ways": 20},
-        {"encoder_depth": 1, "encoder_max_tokens": 20, "per_class": 40}, {"encoder_max_tokens": 16},
+        {"encoder_depth": 1, "encoder_max_tokens": 20}, {"encoder_max_tokens": 16},
     ),
 }  # fmt: skip
 METHODS = {
