@@ -222,6 +222,15 @@ def test_a_training_of_the_metric_starts_there(place):
     np.testing.assert_allclose(mapped[0], np.eye(len(start[0])) + start[0], rtol=1e-5, atol=1e-6)
 
 
+def test_the_start_counts_as_the_best_so_far(place):
+    """So a training that only does harm leaves it."""
+    options = {"encoder": f"{place}/own.py:words", "ways": 3, "shots": 2, "queries": 2, "validation_tasks": 4}
+    built = build(Experiment("metric", f"text:{place}/texts.csv", **options, steps=0))
+    best = built.train().state.best
+    assert (best.step.tolist(), np.isfinite(best.score).tolist()) == ([0], [True])
+    np.testing.assert_array_equal(best.meta["metric"]["map"], built.first().meta["metric"]["map"])
+
+
 def test_the_auroc_is_that_of_scikit_learn_and_the_threshold_divides():
     random = np.random.default_rng(0)
     known, unknown = random.normal(1, 1, 50).round(1), random.normal(0, 1, 40).round(1)

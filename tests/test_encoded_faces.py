@@ -88,8 +88,10 @@ def test_texts_that_are_empty_or_far_too_long(place, tmp_path, capsys, text, mes
 
 
 def test_an_encoder_of_images_is_given_texts(place, capsys):
-    refused(capsys, "support.csv", "adapt", f"{place}/own.py:colors", "--support", place / "support.csv", "--query",
-            place / "query.csv")  # fmt: skip
+    colors, texts, photos = f"{place}/own.py:colors", place / "support.csv", place / "photos"
+    message = f"takes images, and {texts} is a file of texts"
+    refused(capsys, message, "adapt", colors, "--support", texts, "--query", place / "query.csv")
+    refused(capsys, message, "adapt", colors, "--support", photos, "--query", texts)
 
 
 @needs_minilm

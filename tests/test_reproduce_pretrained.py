@@ -28,10 +28,12 @@ def results_of(accuracy):
 
 def test_each_method_stands_with_both_sets_and_shots():
     cells = STUDY.cells(STUDY.full)
-    assert len({cell.name for cell in cells}) == len(cells) == 2 * 10 * 2
+    assert len({cell.name for cell in cells}) == len(cells) == 2 * (11 + 8 + 11)
     assert {cell.plan.length for cell in cells if cell.groups[1] in ("nearest", "logistic", "discriminant")} == {0}
     blocks = [cell.plan.experiment for cell in cells if cell.groups[1].endswith("blocks")]
     assert all(experiment.encoder_depth > 0 for experiment in blocks)
+    mirrored = [cell.plan.experiment for cell in cells if cell.groups[0] == "cifar-fs-mirrored"]
+    assert {(one.encoder_mirror, one.per_class, one.encoder_depth) for one in mirrored} == {("yes", 600, 0)}
 
 
 def test_a_row_is_compared_with_the_nearest_mean():

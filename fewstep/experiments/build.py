@@ -215,13 +215,15 @@ class Built:
         experiment = self.experiment
         also = experiment.has("all_tasks") and experiment.all_tasks
         validate, data = (None, None) if also else self.validation()
+        state = self.first() if state is None else state
+        if validate and self.problem.labeled is not None and not int(state.step):
+            state, _ = validate(jax.tree.map(jnp.copy, state), data)  # a start on good features may be the best
         return train(
             self.learner, self.training, steps=experiment.steps if steps is None else steps, optimizer=self.optimizer,
             meta_batch=experiment.meta_batch, outer=self.outer, seed=experiment.seed_list,
             log_every=experiment.log_every, validate=validate, validation_data=data,
             validate_every=experiment.validate_every, patience=experiment.patience or None, mesh=mesh,
-            segment=self.segment(mesh, chunk),
-            state=self.first() if state is None else state, **how,
+            segment=self.segment(mesh, chunk), state=state, **how,
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fewstep import data
+from fewstep._errors import FewstepError
 from fewstep.encoders import Encoder, Item, encode_all, encode_few
 from fewstep.problems._encoded import (
     MEMBERS,
@@ -28,6 +29,7 @@ from fewstep.tasks import IMAGES, read_query_images, read_support_images
 
 FOLDER = "folder:"
 _WARM = (1, 8)  # images at a time
+_TEXTS = (".csv", ".tsv", ".txt", ".json", ".jsonl")
 _NAMED_PER_CLASS = 150  # of the sets by name, which are large
 
 
@@ -107,12 +109,21 @@ def _read(problem: Problem, source: Path | Fields, part: Part) -> Given:
     if isinstance(source, Mapping):
         given = read_image_fields(source, part, shape, invert=False)
         return given._replace(x=encode_few(encoder, pixels(given.x)))
+    _refuse_texts(encoder, source)
     if part == "query":
         pictures = read_query_images(source, shape, False)
         return Given(encode(pictures.x), np.zeros(0), rows={"image": pictures.names})
     pictures = read_support_images(source, shape, False)
     labels = tuple(dict.fromkeys(pictures.names))
     return Given(encode(pictures.x), np.asarray([labels.index(name) for name in pictures.names], np.int32), labels)
+
+
+def _refuse_texts(encoder: Encoder, source: Path) -> None:
+    if source.suffix.lower() in _TEXTS and not source.is_dir():
+        raise FewstepError(
+            f"The encoder {encoder.name} takes images, and {source} is a file of texts. Give images, or name an "
+            "encoder of texts, such as minilm-l6."
+        )
 
 
 def write_classes(problem: Problem, query: Given, answer: Answer) -> Written:
