@@ -13,14 +13,18 @@ from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._options import Inner, Start
 
 
-def sgd(lr: float | Array) -> Rule:
+def sgd(lr: float | Array, *, clip: float = 0.0) -> Rule:
     r"""Gradient descent with a fixed step size: `fast - lr * gradient`.
 
-    **Arguments:** `lr`, the step size, not negative.
+    **Arguments:** `lr`, the step size, not negative; `clip`, the largest norm of the gradient of all adapted arrays, 0
+    for none. Learned rates replace a step size, and multiply a clipped step.
 
     **Returns:** a link for `chain`.
     """
     check_rate(lr, "lr")
+    if clip > 0:
+        clipped = optax.chain(clip_norm(clip), optax.sgd(lr))
+        return link("sgd", Stage.OPTIMIZE, update=lambda layers, meta, key: clipped)
     return link("sgd", Stage.OPTIMIZE, fixed_step=True, update=lambda layers, meta, key: optax.sgd(lr))
 
 
@@ -46,6 +50,19 @@ def optimizer(transformation: optax.GradientTransformation) -> Rule:
         return optax.GradientTransformationExtraArgs(inner.init, guarded)
 
     return link("optimizer", Stage.OPTIMIZE, update=update)
+
+
+def clip_norm(largest: float) -> optax.GradientTransformation:
+    """Clips a gradient to a norm. One that is shorter is left alone with its derivative, also where it is 0, which
+    `optax.clip_by_global_norm` has no derivative at."""
+
+    def clipped(gradient: Flat, params: Flat | None = None) -> Flat:
+        square = optax.tree.norm(gradient, squared=True)
+        long = square > largest**2
+        norm = jnp.sqrt(jnp.where(long, square, 1.0))
+        return jax.tree.map(lambda leaf: jnp.where(long, (leaf / norm) * largest, leaf).astype(leaf.dtype), gradient)
+
+    return optax.stateless(clipped)
 
 
 def step(inner: Inner) -> Rule:
