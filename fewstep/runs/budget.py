@@ -1,6 +1,7 @@
 """How many steps fit into a time: measured on this machine, before a training that is given a budget."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -48,19 +49,23 @@ def _with_steps(experiment: Experiment, steps: int, log_every: int, validate_eve
     return experiment.replace(steps=steps, log_every=log_every, validate_every=validate_every)
 
 
-def steps_within(experiment: Experiment, seconds: float) -> int:
-    """The steps that training takes in that time on this machine, compiling and validating included; at least 1."""
-    begin = time.perf_counter()
+def steps_within(
+    experiment: Experiment, seconds: float, *, validations: int = _VALIDATIONS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> int:  # fmt: skip
+    """The steps that training takes in that time on this machine, compiling and validating included; at least 1. By
+    another clock, `time.process_time`, the time is that of the processor, in which other work counts little."""
+    begin = clock()
     built, run = make_steps(experiment)
     validate, held_out = built.validation()
     state = jax.tree.map(jnp.copy, run(1))  # a validation takes its state's place in memory
     state, _ = jax.block_until_ready(validate(state, held_out))
-    compiling = time.perf_counter() - begin
-    begin = time.perf_counter()
+    compiling = clock() - begin
+    begin = clock()
     jax.block_until_ready(validate(state, held_out))
-    validating = time.perf_counter() - begin
-    count, begin = 0, time.perf_counter()
-    while (spent := time.perf_counter() - begin) < min(_LOOK, seconds / 10) or not count:
+    validating = clock() - begin
+    count, begin = 0, clock()
+    while (spent := clock() - begin) < min(_LOOK, seconds / 10) or not count:
         run(5)
         count += 5
-    return max(1, int((seconds - compiling - _VALIDATIONS * validating) * count / spent))
+    return max(1, int((seconds - compiling - validations * validating) * count / spent))

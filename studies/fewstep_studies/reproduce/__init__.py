@@ -3,6 +3,7 @@
 from fewstep_studies.reproduce import (
     curves,
     depth,
+    family,
     layerwise,
     more_steps,
     neural_processes,
@@ -43,6 +44,6 @@ STUDIES: dict[str, AnyStudy] = {
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
         photographs.MINI_STUDY, more_steps.STUDY, depth.STUDY, random_start.STUDY, out_of_range.STUDY, layerwise.STUDY,
-        universality.STUDY, curves.STUDY, neural_processes.STUDY, pretrained.STUDY,
+        universality.STUDY, curves.STUDY, neural_processes.STUDY, pretrained.STUDY, family.STUDY,
     )
 }  # fmt: skip
