@@ -68,7 +68,7 @@ def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[]
     begin = time.perf_counter()
     take(1)
     compiling = time.perf_counter() - begin
-    steps = 100
+    steps = 1
 
     def run() -> _Turn:
         nonlocal steps
@@ -78,5 +78,6 @@ def _prepare(experiment: Experiment, seconds: float) -> tuple[float, Callable[[]
         steps = max(1, int(seconds / turn.seconds))
         return turn
 
-    run()
+    for _ in range(3):  # from one step on to as many as fit
+        run()
     return compiling, run
