@@ -15,6 +15,7 @@ from fewstep.experiments import build
 from fewstep.machine.provenance import commit
 
 SEEDS, STEPS = 16, 12_000
+PAPER: dict[str, Any] = {"inner_clip": 0.0, "clip_norm": 0.0}
 VARIANTS: dict[str, dict[str, Any]] = {
     "as in the paper": {},
     "temperature 0.5": {"temperature": 0.5},
@@ -28,7 +29,7 @@ LEARNED = 3.7
 def main() -> None:
     rows = []
     for name, options in VARIANTS.items():
-        built = build(Experiment("mtnet", "sinusoid", inner_lr=1.0, **options))
+        built = build(Experiment("mtnet", "sinusoid", inner_lr=1.0, **{**PAPER, **options}))
         experiment, begin = built.experiment, time.monotonic()
         trained = train(
             built.learner,

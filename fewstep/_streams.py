@@ -12,3 +12,4 @@ TEACHING = 13  # episodes that a teacher answers on
 MINIBATCHES, INNER_LOSS = 2**31 - 1, 2**31 - 2
 # Of a task's key, by outer gradients.
 PERTURBATIONS, DRAWS, VARIANTS = 2**31 - 5, 2**31 - 6, 2**31 - 7
+SIZES = 2**31 - 8  # of a task's key: how many rows are learned from

@@ -46,7 +46,9 @@ _NAMES = [f"{name}PATH" if name.endswith(":") else name for kind in KINDS for na
 _TASKS = f"{', '.join(_NAMES)}, or your own: FILE.py:NAME."
 _NAMED = ("--network", "--loss", "--outer", "--run", "--encoder")  # options whose values look like a METHOD or TASKS
 # Options that other options, or their defaults, depend on.
-_DECIDING = ("network", "outer", "inner_optimizer", "steps", "shots", "ways", "clip_value", "support", "encoder")
+_DECIDING = (
+    "network", "outer", "inner_optimizer", "inner_steps", "steps", "shots", "ways", "clip_value", "support", "encoder",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,7 +64,10 @@ class InnerSteps:
         "mean loss; papers that sum over classes print lr / ways.", min=0.0,
     )  # fmt: skip
     inner_optimizer: Literal["sgd", "adam"] = option("sgd", "Optimizer on a task; adam is without momentum.")
-    inner_clip: float = option(0.0, "Clip the gradient on a task to this norm; 0: not at all.", min=0.0)
+    inner_clip: float = option(
+        100.0, "Clip the gradient on a task to this norm; 0: not at all. By default less with more inner steps: 100 "
+        "over their number.", min=0.0,
+    )  # fmt: skip
     remat: bool = option(
         False, "Compute inner steps again in the backward pass: each then costs memory for the adapted weights only."
     )

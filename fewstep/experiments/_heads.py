@@ -141,7 +141,7 @@ def _neural_process(
 
 
 def _refuse_min_shots(experiment: "Experiment") -> None:
-    if experiment.has("min_shots") and experiment.min_shots != experiment.shots:
+    if experiment.has("min_shots") and experiment.min_shots not in (0, experiment.shots):
         raise FewstepError(
             f"`min_shots` does not apply to {experiment.method}, which is fitted to all rows of a task. Leave it out."
         )
@@ -208,7 +208,7 @@ def _method(name: str) -> dict[str, Value]:
         group = from_signature(name, getattr(learners, name))
         parts |= {
             "check": partial(_check_rows, name), "learner": partial(_neural_process, name, group), "groups": (group,),
-            "network": False, "loss": False, "weak_defaults": _STEPS,
+            "network": False, "loss": False, "weak_defaults": lambda given: _STEPS,
         }  # fmt: skip
     return parts
 

@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import optax
@@ -30,8 +29,12 @@ if TYPE_CHECKING:
 # What a method may have around its learner: a standard deviation for numbers.
 AROUND: dict[str, Callable[..., Learner]] = {"laplace": learners.laplace}
 ALIASES: dict[str, tuple[str, str]] = {"fomaml": ("maml", "first_order"), "reptile": ("maml", "reptile")}
+# What keeps several inner steps from diverging: the norms of all inner gradients together, and of the outer one. The
+# papers train without.
+_INNER_NORMS, _OUTER_NORM = 100.0, 1.0
 _REPTILE = {
     "inner_steps": 5, "inner_optimizer": "adam", "outer_optimizer": "sgd", "outer_lr": 1.0, "schedule": "linear",
+    "clip_norm": 0.0,
 }  # fmt: skip
 _META_LSTM = {"inner_lr": 0.01, "outer": "first_order", "clip_norm": 0.25}
 
@@ -44,7 +47,7 @@ class Method(NamedTuple):
 
     - `groups` are its options; `network` says whether it uses the kind's network, or only its features, and `loss`
       whether it minimizes the problem's loss;
-    - `defaults(given)` are defaults that differ for it, `weak_defaults` those that a kind's own come before;
+    - `defaults(given)` are defaults that differ for it, `weak_defaults(given)` those that a kind's own come before;
     - `rule(experiment)` is the rule of its inner steps, for those that have one;
     - `learner(experiment, problem, rule, ways, norm)` makes it for tasks of so many classes;
     - `tasks(experiment, problem)` is what it is trained on; `check(problem)` refuses problems that it cannot learn;
@@ -68,7 +71,7 @@ class Method(NamedTuple):
     network: bool = True
     loss: bool = True
     outer: str | None = None
-    weak_defaults: Values = MappingProxyType({})
+    weak_defaults: Callable[[Values], Values] = lambda given: {}
     start: Callable[["Built", PyTree], PyTree] = map_start
     fit: Callable[["Built", TrainMember, Say], Fitted] | None = None
     parts: Callable[["Experiment"], dict[str, dict[str, Value]]] = lambda experiment: {}
@@ -98,7 +101,7 @@ def method_of(text: str, folder: Path | None = None) -> Method:
     _, outer = ALIASES.get(text, (text, None))
     return Method(
         text, (_inner_steps(factories), *options), _rule_learner, partial(_rule, factories),
-        partial(_defaults, text, outer), steps=True, outer=outer, weak_defaults=_start(factories),
+        partial(_defaults, text, outer), steps=True, outer=outer, weak_defaults=partial(_start, factories),
     )  # fmt: skip
 
 
@@ -171,10 +174,10 @@ def _defaults(name: str, outer: str | None, given: Values) -> Values:
     return usual
 
 
-def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
-    """Where a rule's learned rates begin, if they do, its number of inner steps, if it depends on it, and what else
-    differs for a link."""
-    own: dict[str, Value] = {}
+def _start(factories: list[tuple[str, Callable[..., Rule]]], given: Values) -> Values:
+    """The clips, where a rule's learned rates begin, if they do, its number of inner steps, if it depends on it, and
+    what else differs for a link."""
+    own: dict[str, Value] = {"clip_norm": _OUTER_NORM}
     for _, factory in factories[::-1]:
         for name, option in (("start", "inner_lr"), ("inner_steps", "inner_steps")):
             parameter = inspect.signature(factory).parameters.get(name)
@@ -182,7 +185,8 @@ def _start(factories: list[tuple[str, Callable[..., Rule]]]) -> Values:
                 own[option] = parameter.default
     for name, _ in factories:
         own |= _USUAL.get(name, {})
-    return own
+    steps = given.get("inner_steps", own.get("inner_steps", InnerSteps.inner_steps))
+    return own | {"inner_clip": round(_INNER_NORMS / max(1, steps if isinstance(steps, int) else 1), 2)}
 
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:
@@ -218,11 +222,11 @@ def _step(experiment: "Experiment", lr: Value) -> Rule:
     """How a gradient on a task becomes a step, before masks and rates."""
     if not isinstance(lr, int | float):
         raise FewstepError(f"`inner_lr` is {lr}. Only learned rates are drawn between two numbers; give one.")
-    adam = experiment.inner_optimizer == "adam"
-    plain = optax.adam(lr, b1=0.0) if adam else optax.sgd(lr)
-    if experiment.inner_clip > 0:
-        return rules.optimizer(optax.chain(optax.clip_by_global_norm(experiment.inner_clip), plain))
-    return rules.optimizer(plain) if adam else rules.sgd(lr)
+    if experiment.inner_optimizer == "sgd":
+        return rules.sgd(lr, clip=experiment.inner_clip)
+    adam = optax.adam(lr, b1=0.0)
+    clip = optax.clip_by_global_norm(experiment.inner_clip)
+    return rules.optimizer(optax.chain(clip, adam) if experiment.inner_clip > 0 else adam)
 
 
 def _rule_learner(

@@ -211,7 +211,7 @@ def _plan(kind: Kind, way: Method, tasks: str, own: bool, outer: str, given: Val
         groups[outer] = more
     groups |= {"machine": Machine} if way.fit is not None else {"training": Training, "machine": Machine}
     groups = _distinct(groups)
-    defaults = {**way.weak_defaults, **kind.defaults(tasks, way.name, given), **way.defaults(given)}
+    defaults = {**way.weak_defaults(given), **kind.defaults(tasks, way.name, given), **way.defaults(given)}
     if "clip_value" in given:
         defaults.pop("clip_norm", None)
     if way.fit is not None:

@@ -16,12 +16,21 @@ from fewstep._streams import UNSEEN
 from fewstep.files import called, function_of
 from fewstep.problems._drawing import draw_tasks
 from fewstep.problems._kind import Facts, Kind, Problem, Sketch
-from fewstep.problems._options import Options, from_signature
+from fewstep.problems._options import Options, from_signature, option
 from fewstep.problems._points import Perceptron, PointSizes, points_problem, read_points, write_points
-from fewstep.tasks import TASKS
+from fewstep.tasks import TASKS, fewer_shots
 
 _CURVE = 200  # points of a curve that is drawn
 _RANGES = 256  # tasks that show where curves lie
+
+
+@dataclasses.dataclass(frozen=True)
+class CurveSizes(PointSizes):
+    """The sizes of a task in training."""
+
+    min_shots: int = option(
+        0, "Draw in training how many points are learned from, between this and --shots; 0: always --shots.", min=0
+    )
 
 
 def _factory(tasks: str) -> Callable[..., Tasks]:
@@ -29,16 +38,19 @@ def _factory(tasks: str) -> Callable[..., Tasks]:
 
 
 def _options(tasks: str) -> type:
-    own = from_signature("Curves", _factory(tasks), changes=True)
-    fields = [(field.name, field.type, field) for field in (*dataclasses.fields(PointSizes), *dataclasses.fields(own))]
-    return dataclasses.make_dataclass("Curves", fields, frozen=True)
+    groups = CurveSizes, from_signature("Curves", _factory(tasks), changes=True)
+    fields = {field.name: (field.name, field.type, field) for group in groups for field in dataclasses.fields(group)}
+    return dataclasses.make_dataclass("Curves", fields.values(), frozen=True)
 
 
 def _problem(tasks: str, options: Options, network: Options) -> Problem:
     factory = _factory(tasks)
-    sizes = {field.name for field in dataclasses.fields(PointSizes)}
-    own = {name: value for name, value in dataclasses.asdict(options).items() if name not in sizes}
+    names = [field.name for field in dataclasses.fields(from_signature("Curves", factory))]
+    own = {name: getattr(options, name) for name in names}
     splits = "split" in inspect.signature(factory).parameters
+    fewest = 0 if "min_shots" in own else options.min_shots
+    if fewest > options.shots:
+        raise FewstepError(f"`min_shots` is {fewest} and `shots` is {options.shots}. Give the smaller number first.")
 
     def make(shots: int, queries: int, split: str = "train", ways: int | None = None) -> Tasks:
         if ways is not None:
@@ -47,7 +59,7 @@ def _problem(tasks: str, options: Options, network: Options) -> Problem:
                       shots, queries)  # fmt: skip
         if not isinstance(result, Tasks):
             raise FewstepError(f"{tasks} returns a {type(result).__name__}. Let it return fewstep.Tasks(data, sample).")
-        return result
+        return fewer_shots(result, fewest) if split == "train" and 0 < fewest < shots == options.shots else result
 
     return points_problem(make, network)
 

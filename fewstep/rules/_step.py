@@ -9,18 +9,22 @@ import optax
 from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError
-from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
+from fewstep._rule import Flat, Rule, Stage, link
 from fewstep.rules._options import Inner, Start
 
 
-def sgd(lr: float | Array) -> Rule:
+def sgd(lr: float | Array, *, clip: float = 0.0) -> Rule:
     r"""Gradient descent with a fixed step size: `fast - lr * gradient`.
 
-    **Arguments:** `lr`, the step size, not negative.
+    **Arguments:** `lr`, the step size, not negative; `clip`, the largest norm of the gradient of all adapted arrays, 0
+    for none. Learned rates replace a step size, and multiply a clipped step.
 
     **Returns:** a link for `chain`.
     """
     check_rate(lr, "lr")
+    if clip > 0:
+        clipped = _guarded(optax.chain(optax.clip_by_global_norm(clip), optax.sgd(lr)))
+        return link("sgd", Stage.OPTIMIZE, update=lambda layers, meta, key: clipped)
     return link("sgd", Stage.OPTIMIZE, fixed_step=True, update=lambda layers, meta, key: optax.sgd(lr))
 
 
@@ -37,15 +41,8 @@ def optimizer(transformation: optax.GradientTransformation) -> Rule:
     **Returns:** a link for `chain`.
     """
 
-    inner = optax.with_extra_args_support(transformation)
-
-    def guarded(updates: Flat, state: PyTree, params: Flat | None = None, **extra: Any) -> tuple[Flat, PyTree]:
-        return inner.update(jax.tree.map(_tame, updates), state, params, **extra)
-
-    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
-        return optax.GradientTransformationExtraArgs(inner.init, guarded)
-
-    return link("optimizer", Stage.OPTIMIZE, update=update)
+    guarded = _guarded(transformation)
+    return link("optimizer", Stage.OPTIMIZE, update=lambda layers, meta, key: guarded)
 
 
 def step(inner: Inner) -> Rule:
@@ -66,6 +63,16 @@ def first_rate(start: Start, name: str) -> Callable[[Key[Array, ""]], float | Ar
     check_rate(high, name)
     drawn = isinstance(start, tuple) and high > low
     return lambda key: jax.random.uniform(key, (), minval=low, maxval=high) if drawn else low
+
+
+def _guarded(transformation: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
+    """The transformation with a derivative where a gradient is 0."""
+    inner = optax.with_extra_args_support(transformation)
+
+    def update(updates: Flat, state: PyTree, params: Flat | None = None, **extra: Any) -> tuple[Flat, PyTree]:
+        return inner.update(jax.tree.map(_tame, updates), state, params, **extra)
+
+    return optax.GradientTransformationExtraArgs(inner.init, update)
 
 
 @jax.custom_vjp

@@ -6,6 +6,7 @@ from fewstep._episode import Tasks
 from fewstep.data import DATA_SETS
 from fewstep.tasks._batch import batch as batch
 from fewstep.tasks._classes import distinct as distinct
+from fewstep.tasks._curves import fewer_shots as fewer_shots
 from fewstep.tasks.encoded import all_encoded as all_encoded
 from fewstep.tasks.encoded import encoded as encoded
 from fewstep.tasks.files import read_query as read_query

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from fewstep._episode import Arrays, Batch, Episode, Tasks
 from fewstep._errors import FewstepError
+from fewstep._streams import SIZES
 
 Range = tuple[float, float]
 CONDITIONED = (
@@ -46,6 +47,19 @@ def curves(
         return Episode(points(of_support, shots), points(of_query, queries))
 
     return Tasks(data, sample)
+
+
+def fewer_shots(tasks: Tasks, fewest: int) -> Tasks:
+    """The tasks with supports of `fewest` rows up to all that they have, as many of one size as of another: what is
+    left out has weight 0."""
+
+    def sample(data: PyTree, key: Key[Array, ""]) -> Episode:
+        support, query = tasks.sample(data, key)
+        rows = support.weight.shape[0]
+        count = jax.random.randint(jax.random.fold_in(key, SIZES), (), fewest, rows + 1)
+        return Episode(support._replace(weight=support.weight * (jnp.arange(rows) < count)), query)
+
+    return Tasks(tasks.data, sample)
 
 
 def check_sizes(shots: int, queries: int) -> None:

@@ -24,7 +24,7 @@ class ImageTest(NamedTuple):
 class Training(NamedTuple):
     """The plan of a cell that is a training.
 
-    It is evaluated after each of `inner_steps` with the shots of its training, and after one step with the other
+    It is evaluated after each of `inner_steps` with the shots of its training, and after `others` with the other
     `shots`. `elsewhere` are other tasks that it is tested on too: what differs from its own, by a name.
     """
 
@@ -33,6 +33,7 @@ class Training(NamedTuple):
     shots: tuple[int, ...] = ()
     elsewhere: tuple[tuple[str, Changes], ...] = ()
     images: ImageTest | None = None
+    others: tuple[int, ...] = (1,)
 
     @property
     def length(self) -> int:

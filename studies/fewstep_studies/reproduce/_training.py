@@ -28,11 +28,12 @@ from fewstep.training import NotFinite
 from fewstep.training import Row as LogRow
 from fewstep_studies.reproduce._images import evaluate_images
 from fewstep_studies.reproduce._measurement import Measurement, TaskCurve, Training, Updated, Validation, scores_of
-from fewstep_studies.reproduce._rows import read_record
+from fewstep_studies.reproduce._rows import Changes, read_record
 from fewstep_studies.reproduce._speed import Speed, measure
 from fewstep_studies.reproduce._study import Cell, ImageOptions, Runner, TrainingOptions
 
 SHOTS = 10  # of every training on curves
+UNCLIPPED: Changes = {"inner_clip": 0.0, "clip_norm": 0.0}  # as the papers train
 _NOTE_SECONDS = 10.0
 
 
@@ -153,7 +154,7 @@ def _evaluate(plan: Training, measurement: Measurement, model: Model, n_tasks: i
     tasks = Plan((experiment.shots,), n_tasks)
     scores = evaluate_model(model, tasks, steps=plan.inner_steps)
     if others := tuple(number for number in plan.shots if number != experiment.shots):
-        scores += evaluate_model(model, Plan(others, n_tasks), steps=(1,))
+        scores += evaluate_model(model, Plan(others, n_tasks), steps=plan.others)
     places = evaluate_places(model, dict(plan.elsewhere), tasks, steps=plan.inner_steps) if plan.elsewhere else {}
     adapts = model.built.rule is not None and not experiment.conditioned and bool(model.finite)
     return measurement._replace(

@@ -5,12 +5,12 @@ from fewstep_studies.reproduce._figure import Figure, lines
 from fewstep_studies.reproduce._measurement import Measurement, Training, make_row
 from fewstep_studies.reproduce._rows import Changes, Row, with_verdicts
 from fewstep_studies.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
-from fewstep_studies.reproduce._training import TRAININGS, curve_experiment
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED, curve_experiment
 
 WIDTHS = {1: 250, 2: 200, 3: 141, 4: 115, 5: 100}  # of each hidden layer, for about 40,000 weights from depth 2 on
 _TASKS: Changes = {
     "order": 3, "x_range": (-3.0, 3.0), "divisor": 1.0, "shots": 40, "queries": 40, "init": "he", "bias_inputs": 10,
-    "schedule": "cosine",
+    "schedule": "cosine", **UNCLIPPED,
 }  # fmt: skip
 _INNER_LR = 0.003  # of 0.001, 0.003 and 0.01 the best for three hidden layers after 1,500 steps
 LABELS = {"maml": "MAML", "told": "told the task"}

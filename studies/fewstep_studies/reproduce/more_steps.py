@@ -8,7 +8,7 @@ from fewstep_studies.reproduce._figure import Figure, Look, keys, lines, rows_of
 from fewstep_studies.reproduce._measurement import Measurement, Score, Training, make_row
 from fewstep_studies.reproduce._rows import Changes, Row, with_verdicts
 from fewstep_studies.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
-from fewstep_studies.reproduce._training import TRAININGS, curve_experiment
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED, curve_experiment
 
 STEPS = (0, 1, 5, 10, 20, 50, 100)
 IN_RANGE = "in range"
@@ -18,6 +18,7 @@ ELSEWHERE = (
 )
 _TASKS: Changes = {
     "frequency": (1.0, 1.0), "shots": 5, "queries": 10, "hidden": (100, 100), "bias_inputs": 10, "init": "he",
+    **UNCLIPPED,
 }  # fmt: skip
 _INNER_LR = 0.001
 

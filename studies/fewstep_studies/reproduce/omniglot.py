@@ -5,7 +5,7 @@ from fewstep_studies.reproduce._images import BY_ROW, RULES, accuracy_rows, cost
 from fewstep_studies.reproduce._measurement import ImageTest, Measurement, Training
 from fewstep_studies.reproduce._rows import Row
 from fewstep_studies.reproduce._study import Cell, ImageOptions, Results, Study
-from fewstep_studies.reproduce._training import TRAININGS
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED
 
 # The published accuracy and its 95% interval, by ways and shots, each from the method's own paper.
 PUBLISHED: dict[str, dict[tuple[int, int], tuple[float, float | None]]] = {
@@ -43,7 +43,7 @@ def cells(options: ImageOptions) -> list[Cell[Training]]:
 def _rule(options: ImageOptions, label: str, method: str, ways: int, shots: int, split: str) -> Cell[Training]:
     experiment = image_experiment(
         options, method, "omniglot", ways=ways, shots=shots, queries=1, meta_batch=META_BATCH[ways],
-        inner_lr=INNER_LR, outer_lr=OUTER_LR[ways], split=split,
+        inner_lr=INNER_LR, outer_lr=OUTER_LR[ways], split=split, **UNCLIPPED,
     )  # fmt: skip
     ours = split != "maml"
     test = ImageTest(((ways, shots, 1),), STEPS[ways])

@@ -10,13 +10,13 @@ from fewstep_studies.reproduce._images import BY_ROW, image_experiment
 from fewstep_studies.reproduce._measurement import ImageTest, Measurement, Score, Training, make_row
 from fewstep_studies.reproduce._rows import Changes, Row, with_verdicts
 from fewstep_studies.reproduce._study import Cell, ImageOptions, Results, Study
-from fewstep_studies.reproduce._training import TRAININGS, curve_experiment
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED, curve_experiment
 
 GRADIENT = {"MAML": "maml", "MT-net": "mtnet"}
 READING = {"SNAIL": "snail", "MetaNet": "metanet", "LSTM": "recurrent"}
 _SINE: Changes = {"frequency": (1.0, 1.0), "shots": 5, "queries": 10}
 _OF_RULES: Changes = {
-    "hidden": (100, 100), "bias_inputs": 10, "init": "he", "inner_steps": 5, "inner_lr": 0.001,
+    "hidden": (100, 100), "bias_inputs": 10, "init": "he", "inner_steps": 5, "inner_lr": 0.001, **UNCLIPPED,
 }  # fmt: skip
 AMPLITUDES = tuple((low, low + 1.0) for low in (5.0, 6.0, 7.0, 8.0, 9.0))
 PHASES = tuple((math.pi * (1 + n / 5), math.pi * (1 + (n + 1) / 5)) for n in range(5))

@@ -9,7 +9,7 @@ from fewstep_studies.reproduce._images import BY_ROW, RULES, accuracy_rows, cost
 from fewstep_studies.reproduce._measurement import ImageTest, Measurement, Training
 from fewstep_studies.reproduce._rows import Changes, Row
 from fewstep_studies.reproduce._study import Cell, ImageOptions, Results, Study
-from fewstep_studies.reproduce._training import TRAININGS
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED
 
 Published = dict[str, dict[tuple[int, int], tuple[float, float | None]]]
 # CIFAR-FS: Bertinetto et al., 2019, conv4. miniImageNet: Table 3 of the MT-net paper, and for 5 shots the methods' own;
@@ -62,8 +62,9 @@ def _cells(tasks: str, usual: tuple[int, ...], recipe: _Recipe) -> Callable[[Ima
 def _rule(options: ImageOptions, tasks: str, label: str, method: str, shots: int, recipe: _Recipe) -> Cell[Training]:
     """32 filters and 4 tasks per step, as in the papers."""
     experiment = image_experiment(
-        options, method, tasks, ways=WAYS, shots=shots, queries=recipe.queries, meta_batch=4, filters=32, **recipe.rules
-    )
+        options, method, tasks, ways=WAYS, shots=shots, queries=recipe.queries, meta_batch=4, filters=32,
+        **UNCLIPPED, **recipe.rules,
+    )  # fmt: skip
     return _cell(method, label, shots, experiment, (STEPS,) if options.quick else INNER)
 
 

@@ -7,7 +7,7 @@ from fewstep_studies.reproduce._figure import Figure, bars_with_dots, keys, rows
 from fewstep_studies.reproduce._measurement import Measurement, Training, error_row
 from fewstep_studies.reproduce._rows import Row, with_verdicts
 from fewstep_studies.reproduce._study import QUICK, Cell, Pairs, Results, Study, TrainingOptions
-from fewstep_studies.reproduce._training import SHOTS, TRAININGS, curve_experiment
+from fewstep_studies.reproduce._training import SHOTS, TRAININGS, UNCLIPPED, curve_experiment
 
 ORDERS = (0, 1, 2)
 AVERAGES = {
@@ -20,7 +20,7 @@ AVERAGES = {
 def cells(options: TrainingOptions) -> list[Cell[Training]]:
     """The MT-net on polynomials of each order."""
     plans = {
-        order: Training(curve_experiment(options, "mtnet", "polynomial", order=order), options.inner_steps)
+        order: Training(curve_experiment(options, "mtnet", "polynomial", order=order, **UNCLIPPED), options.inner_steps)
         for order in ORDERS
     }
     return [Cell(f"order-{order}", "MT-net", {"order": order}, plan) for order, plan in plans.items()]

@@ -12,7 +12,7 @@ from fewstep_studies.reproduce._figure import Figure, Panel, keys, lines, rows_o
 from fewstep_studies.reproduce._measurement import ImageTest, Measurement, Training, image_test, make_row
 from fewstep_studies.reproduce._rows import Changes, Result, Row, with_verdicts
 from fewstep_studies.reproduce._study import Cell, Results, Study, Table, TrainingOptions
-from fewstep_studies.reproduce._training import TRAININGS
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED
 
 NEAREST = "nearest mean"
 TRAIN_WAYS, TEST_WAYS, SHOTS, QUERIES = 20, (5, 20), (1, 5), 10
@@ -65,10 +65,10 @@ METHODS = {
     "prototypes": _Method("prototypes", "prototypes"),
     "metric": _Method("prototypes + metric", "metric"),
     "ridge": _Method("ridge regression", "ridge"),
-    "maml": _Method("MAML", "maml", inner_steps=(1,)),
-    "mtnet": _Method("MT-net", "mtnet", inner_steps=(1,)),
+    "maml": _Method("MAML", "maml", UNCLIPPED, inner_steps=(1,)),
+    "mtnet": _Method("MT-net", "mtnet", UNCLIPPED, inner_steps=(1,)),
     "metric-blocks": _Method("prototypes + metric, last blocks", "metric", part=0.5, blocks=True),
-    "mtnet-blocks": _Method("MT-net, last blocks", "mtnet", part=0.25, blocks=True, inner_steps=(1,)),
+    "mtnet-blocks": _Method("MT-net, last blocks", "mtnet", UNCLIPPED, part=0.25, blocks=True, inner_steps=(1,)),
 }
 
 

@@ -13,7 +13,7 @@ from fewstep_studies.reproduce._measurement import Measurement, Training, error_
 from fewstep_studies.reproduce._rows import Cost, Row, Setting
 from fewstep_studies.reproduce._speed import Speed
 from fewstep_studies.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
-from fewstep_studies.reproduce._training import TRAININGS, curve_experiment, side_by_side
+from fewstep_studies.reproduce._training import TRAININGS, UNCLIPPED, curve_experiment, side_by_side
 
 TEST_SHOTS = (5, 10, 20)
 # Method as printed, our name for it, and the paper's error at 5, 10 and 20 shots with its 95% interval. The row of
@@ -41,7 +41,7 @@ def cells(options: TrainingOptions) -> list[Cell[Training]]:
     plan += [(label, method, setting, True) for label, method, setting in OURS]
     if options.quick:
         plan = [entry for entry in plan if entry[1] in LOOK and not entry[2]]
-    experiment = lambda method, setting: curve_experiment(options, method, "sinusoid", **setting)
+    experiment = lambda method, setting: curve_experiment(options, method, "sinusoid", **UNCLIPPED, **setting)
     return [
         Cell(
             "-".join([method, *map(str, setting.values())]), label, setting,

@@ -5,7 +5,7 @@ from fewstep_studies.reproduce._figure import Figure, Points, lines
 from fewstep_studies.reproduce._measurement import Measurement, Training, error_row
 from fewstep_studies.reproduce._rows import Row
 from fewstep_studies.reproduce._study import QUICK, Cell, Results, Study, TrainingOptions
-from fewstep_studies.reproduce._training import SHOTS, TRAININGS, curve_experiment
+from fewstep_studies.reproduce._training import SHOTS, TRAININGS, UNCLIPPED, curve_experiment
 
 ALPHAS = (10.0, 1.0, 0.1, 0.01, 0.001, 0.0001)
 # The paper's error and 95% interval for each step size, at 10 shots.
@@ -22,7 +22,9 @@ def cells(options: TrainingOptions) -> list[Cell[Training]]:
     """Each method at each step size, then ours; a quick run takes two of the sizes."""
     plan: list[tuple[str, str, dict[str, float]]] = [(label, method, {}) for label, method, _ in TABLE]
     plan += [] if options.quick else [(CLIPPED, "mtnet", {"clip_norm": 1.0})]
-    experiment = lambda method, alpha, clip: curve_experiment(options, method, "sinusoid", inner_lr=alpha, **clip)
+    experiment = lambda method, alpha, clip: curve_experiment(
+        options, method, "sinusoid", inner_lr=alpha, **{**UNCLIPPED, **clip}
+    )
     return [
         Cell(
             f"{method}{'-clipped' if clip else ''}-{alpha:g}", label, {"alpha": alpha},
