@@ -50,10 +50,15 @@ def clipped_step(gradient):
     return step.update({"w": gradient}, step.init({"w": gradient}))[0]["w"]
 
 
-def test_a_clipped_step_is_no_longer_than_said_and_has_a_derivative_where_it_is_zero():
+def test_a_clipped_step_is_no_longer_than_said_and_has_its_derivative_where_it_is_zero():
     assert_close(clipped_step(jnp.asarray([3.0, -4.0])), [-0.03, 0.04])
     assert_close(clipped_step(jnp.asarray([0.03, -0.04])), [-0.015, 0.02])
-    assert np.isfinite(jax.jacrev(clipped_step)(jnp.zeros(2))).all()
+    assert_close(jax.jacrev(clipped_step)(jnp.zeros(2)), -0.5 * np.eye(2))
+
+
+@pytest.mark.slow
+def test_clips_leave_a_point_of_rest_to_implicit_gradients():
+    build(Experiment("proximal", "sinusoid", hidden=(3,), outer="implicit", inner_steps=5)).check_data()
 
 
 def test_supports_of_several_sizes():

@@ -20,7 +20,7 @@ from fewstep_studies.reproduce import STUDIES, Results
 from fewstep_studies.reproduce._folder import row_command
 from fewstep_studies.reproduce._measurement import Measurement, Score
 
-FULL = ("more-steps", "depth", "random-start", "out-of-range")
+FULL = ("more-steps", "five-steps", "depth", "random-start", "out-of-range")
 BOX = np.full((12, 12, 1), 255, np.uint8)
 BOX[3:9, 3:9] = 0
 

@@ -225,8 +225,8 @@ def _step(experiment: "Experiment", lr: Value) -> Rule:
     if experiment.inner_optimizer == "sgd":
         return rules.sgd(lr, clip=experiment.inner_clip)
     adam = optax.adam(lr, b1=0.0)
-    clip = optax.clip_by_global_norm(experiment.inner_clip)
-    return rules.optimizer(optax.chain(clip, adam) if experiment.inner_clip > 0 else adam)
+    clipped = optax.chain(rules.clip_norm(experiment.inner_clip), adam)
+    return rules.optimizer(clipped if experiment.inner_clip > 0 else adam)
 
 
 def _rule_learner(

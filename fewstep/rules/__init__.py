@@ -17,6 +17,7 @@ from fewstep.rules._proximal import fisher_diagonal as fisher_diagonal
 from fewstep.rules._proximal import proximal as proximal
 from fewstep.rules._rates import rates as rates
 from fewstep.rules._sparse import sparse as sparse
+from fewstep.rules._step import clip_norm as clip_norm
 from fewstep.rules._step import optimizer as optimizer
 from fewstep.rules._step import sgd as sgd
 from fewstep.rules._step_norm import step_norm as step_norm

@@ -9,7 +9,7 @@ import optax
 from jaxtyping import Array, Key, PyTree
 
 from fewstep._errors import FewstepError
-from fewstep._rule import Flat, Rule, Stage, link
+from fewstep._rule import Flat, Layers, Meta, Rule, Stage, link
 from fewstep.rules._options import Inner, Start
 
 
@@ -23,7 +23,7 @@ def sgd(lr: float | Array, *, clip: float = 0.0) -> Rule:
     """
     check_rate(lr, "lr")
     if clip > 0:
-        clipped = _guarded(optax.chain(optax.clip_by_global_norm(clip), optax.sgd(lr)))
+        clipped = optax.chain(clip_norm(clip), optax.sgd(lr))
         return link("sgd", Stage.OPTIMIZE, update=lambda layers, meta, key: clipped)
     return link("sgd", Stage.OPTIMIZE, fixed_step=True, update=lambda layers, meta, key: optax.sgd(lr))
 
@@ -41,8 +41,28 @@ def optimizer(transformation: optax.GradientTransformation) -> Rule:
     **Returns:** a link for `chain`.
     """
 
-    guarded = _guarded(transformation)
-    return link("optimizer", Stage.OPTIMIZE, update=lambda layers, meta, key: guarded)
+    inner = optax.with_extra_args_support(transformation)
+
+    def guarded(updates: Flat, state: PyTree, params: Flat | None = None, **extra: Any) -> tuple[Flat, PyTree]:
+        return inner.update(jax.tree.map(_tame, updates), state, params, **extra)
+
+    def update(layers: Layers, meta: Meta, key: Key[Array, ""]) -> optax.GradientTransformation:
+        return optax.GradientTransformationExtraArgs(inner.init, guarded)
+
+    return link("optimizer", Stage.OPTIMIZE, update=update)
+
+
+def clip_norm(largest: float) -> optax.GradientTransformation:
+    """Clips a gradient to a norm. One that is shorter is left alone with its derivative, also where it is 0, which
+    `optax.clip_by_global_norm` has no derivative at."""
+
+    def clipped(gradient: Flat, params: Flat | None = None) -> Flat:
+        square = optax.tree.norm(gradient, squared=True)
+        long = square > largest**2
+        norm = jnp.sqrt(jnp.where(long, square, 1.0))
+        return jax.tree.map(lambda leaf: jnp.where(long, (leaf / norm) * largest, leaf).astype(leaf.dtype), gradient)
+
+    return optax.stateless(clipped)
 
 
 def step(inner: Inner) -> Rule:
@@ -63,16 +83,6 @@ def first_rate(start: Start, name: str) -> Callable[[Key[Array, ""]], float | Ar
     check_rate(high, name)
     drawn = isinstance(start, tuple) and high > low
     return lambda key: jax.random.uniform(key, (), minval=low, maxval=high) if drawn else low
-
-
-def _guarded(transformation: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
-    """The transformation with a derivative where a gradient is 0."""
-    inner = optax.with_extra_args_support(transformation)
-
-    def update(updates: Flat, state: PyTree, params: Flat | None = None, **extra: Any) -> tuple[Flat, PyTree]:
-        return inner.update(jax.tree.map(_tame, updates), state, params, **extra)
-
-    return optax.GradientTransformationExtraArgs(inner.init, update)
 
 
 @jax.custom_vjp
