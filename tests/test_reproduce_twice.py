@@ -18,6 +18,7 @@ COMMANDS = {
     "polynomial": [*TINY, "--only", "order-2"],
     "step-size": [*TINY, "--only", "maml-1"],
     "more-steps": [*TINY, "--only", "maml"],
+    "five-steps": [*TINY, "--only", "10-shots"],
     "depth": [*TINY, "--only", "maml-1"],
     "out-of-range": [*TINY, "--only", "sine-maml"],
     "random-start": TINY,
