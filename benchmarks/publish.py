@@ -59,7 +59,8 @@ def _is_full(result: dict[str, Any]) -> bool:
         return not result["quick"]
     study = STUDIES[result["name"]]
     full = json.loads(json.dumps(dataclasses.asdict(study.full)))
-    return all(result["scale"].get(key) == value for key, value in full.items() if key not in study.free)
+    any_size = (*study.free, *study.either)
+    return all(result["scale"].get(key) == value for key, value in full.items() if key not in any_size)
 
 
 def _is_by_row(result: dict[str, Any]) -> bool:

@@ -260,3 +260,34 @@ def test_classification_losses_weigh_their_rows():
     expected = -(2 - np.log(np.exp(2) + 1) + 0 - np.log(np.e + 1)) / 2
     np.testing.assert_allclose(losses.cross_entropy(logits, batch), expected, rtol=1e-6)
     assert losses.accuracy(logits, batch) == 0.5
+
+
+def plain_maml(steps):
+    """MAML of a perceptron, written without the library: the query loss after some inner steps."""
+
+    def error(weights, batch):
+        x, paths = batch.x, sorted(weights)
+        for path in paths:
+            x = x @ weights[path]["kernel"] + weights[path]["bias"][None]
+            x = x if path == paths[-1] else jax.nn.relu(x)
+        return jnp.mean((x - batch.y) ** 2)
+
+    def loss(weights, task):
+        descend = lambda weight, slope: weight - 0.01 * slope
+        take = lambda fast, _: (jax.tree.map(descend, fast, jax.grad(error)(fast, task.support)), None)
+        fast, _ = jax.lax.scan(take, weights, None, length=steps, unroll=steps == 1)
+        return error(fast, task.query)
+
+    return loss
+
+
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 5])
+def test_a_plain_maml_costs_what_one_without_the_library_does(steps):
+    """Operations and memory traffic of the compiled outer gradient, as XLA counts them: what a rule may be made of
+    costs a rule without it nothing."""
+    ours = fewstep.gradient_learner(networks.mlp(), rules.maml(0.01), losses.squared_error, steps=steps)
+    meta, task = ours.init(jax.random.key(0)), episode(shots=10, queries=10)
+    given = {"ours": (ours.loss, meta, jax.random.key(0), task), "plain": (plain_maml(steps), meta["weights"], task)}
+    cost = {name: jax.jit(jax.grad(of)).lower(*a).compile().cost_analysis() for name, (of, *a) in given.items()}
+    assert cost["ours"]["flops"] <= 1.01 * cost["plain"]["flops"]
+    assert cost["ours"]["bytes accessed"] <= 1.02 * cost["plain"]["bytes accessed"]

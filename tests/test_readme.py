@@ -9,6 +9,7 @@ from helpers import ALONE
 
 from fewstep import learners, rules
 from fewstep.cli import main
+from fewstep.outers import OUTERS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -56,6 +57,12 @@ def test_every_method_is_in_the_readme_and_has_a_page_that_trains_it(name):
 def test_every_page_of_a_method_is_listed(page):
     assert f"](methods/{page.name})" in read("docs/index.md")
     assert f"](docs/methods/{page.name})" in README
+
+
+@pytest.mark.parametrize("name", [*rules.LINKS, *OUTERS])
+def test_every_link_and_outer_gradient_has_a_page_that_shows_it(name):
+    shows = re.compile(rf"`{name}`|[.`]{name}\(|[+ ]{name}[+ ]")
+    assert any(shows.search(page.read_text()) for page in (ROOT / "docs" / "methods").glob("*.md"))
 
 
 def read(page: str) -> str:

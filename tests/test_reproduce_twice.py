@@ -18,6 +18,7 @@ COMMANDS = {
     "polynomial": [*TINY, "--only", "order-2"],
     "step-size": [*TINY, "--only", "maml-1"],
     "more-steps": [*TINY, "--only", "maml"],
+    "five-steps": [*TINY, "--only", "10-shots"],
     "depth": [*TINY, "--only", "maml-1"],
     "out-of-range": [*TINY, "--only", "sine-maml"],
     "random-start": TINY,
@@ -29,6 +30,7 @@ COMMANDS = {
     "neural-processes": ["--quick", "--steps", "2", "--n-tasks", "32", "--only", "np"],
     "curves": ["--quick", "--steps", "1", "--only", "growth", "ridge"],
     "pretrained": [*TINY, "--only", "clinc150-metric-1shot"],
+    "family": [*TINY, "--only", "sine-5steps-mtnet"],
 }
 QUICK = ("layerwise",)  # the rest take long; test_reproduce has sinusoid twice
 
@@ -103,6 +105,7 @@ def test_help_shows_what_applies_and_the_rest_is_refused(name, capsys, tmp_path)
         "target",
         "bins",
         "examples",
+        "minutes",
     }
     own = {field.name.replace("_", "-") for field in dataclasses.fields(STUDIES[name].full)} | {*STUDIES[name].places}
     for option in options:

@@ -76,7 +76,8 @@ class Reproduce:
         for table in tables_of(study, result):
             if table.brief:
                 print_table(table.head, table.body)
-        size = study.describe(options).capitalize()
+        size = study.describe(options)
+        size = size[:1].upper() + size[1:]
         say(f"{size}. See {result.report}; the numbers are in {out / 'result.json'}.")
         return 0
 

@@ -3,6 +3,7 @@
 from fewstep_studies.reproduce import (
     curves,
     depth,
+    family,
     five_steps,
     layerwise,
     more_steps,
@@ -44,6 +45,6 @@ STUDIES: dict[str, AnyStudy] = {
     for study in (
         sinusoid.STUDY, step_size.STUDY, polynomial.STUDY, omniglot.STUDY, photographs.CIFAR_STUDY,
         photographs.MINI_STUDY, more_steps.STUDY, five_steps.STUDY, depth.STUDY, random_start.STUDY, out_of_range.STUDY,
-        layerwise.STUDY, universality.STUDY, curves.STUDY, neural_processes.STUDY, pretrained.STUDY,
+        layerwise.STUDY, universality.STUDY, curves.STUDY, neural_processes.STUDY, pretrained.STUDY, family.STUDY,
     )
 }  # fmt: skip

@@ -54,7 +54,7 @@ def main_table(mark: str, rows: list[Row], legend: str = "") -> Table:
 def write_report(folder: Path, study: Study[O, P, M], results: Results[O, P, M], result: Result) -> None:
     """Writes `report.html`, the figures' files and the pages beside it."""
     mark = "" if study.is_full(results.options) else study.describe(results.options)
-    parts = [heading(study.texts.title, 1), *([paragraph(f"{mark.capitalize()}.", "mark")] if mark else [])]
+    parts = [heading(study.texts.title, 1), *([paragraph(f"{mark[:1].upper()}{mark[1:]}.", "mark")] if mark else [])]
     parts += [paragraph(text) for text in (result.protocol, *study.texts.reading.split("\n\n"))]
     for shown in tables_of(study, result):
         parts += [heading(shown.title)] if shown.title else []

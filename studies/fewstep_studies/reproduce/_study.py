@@ -184,7 +184,8 @@ class Study(Generic[O, P, M]):
 
     `full` is the paper's size and `quick` that of a look; a run of fewer steps, test tasks or folds than `paper` says,
     or else `full`, is not compared with the paper, unless the study is `exact`. Options that are `free` may differ from
-    run to run in one folder, which then gathers the cells of all; `context` is what it is held to beside the options.
+    run to run in one folder, which then gathers the cells of all; those in `either` may be smaller than in `full` in a
+    published result, whose rows say them; `context` is what it is held to beside the options.
     `places` are the options of the command that say where data are. `time` measures the cells side by side, `cost`
     makes a table of it; `tables` replace the table of rows, `pages` stand beside the report, `more` are further keys of
     the result.
@@ -200,6 +201,7 @@ class Study(Generic[O, P, M]):
     paper: Mapping[str, int] | None = None
     exact: bool = False
     free: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
     context: Callable[[], dict[str, str]] = dict
     places: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
