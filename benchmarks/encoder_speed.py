@@ -49,12 +49,12 @@ class Views(Sequence[np.ndarray]):
     """As many different photographs as are wanted, cut from one large one."""
 
     def __init__(self, count: int) -> None:
-        self.count, self.wide = count, 200
+        self.number, self.wide = count, 200
         shape = (HIGH + count // self.wide + 1, WIDE + self.wide, 3)
         self.whole = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
     def __len__(self) -> int:
-        return self.count
+        return self.number
 
     @overload
     def __getitem__(self, number: int) -> np.ndarray: ...
@@ -62,8 +62,8 @@ class Views(Sequence[np.ndarray]):
     def __getitem__(self, number: slice) -> Sequence[np.ndarray]: ...
     def __getitem__(self, number: int | slice) -> np.ndarray | Sequence[np.ndarray]:
         if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(self.count))]
-        if not 0 <= number < self.count:
+            return [self[one] for one in range(*number.indices(self.number))]
+        if not 0 <= number < self.number:
             raise IndexError(number)
         top, left = divmod(number, self.wide)
         return self.whole[top : top + HIGH, left : left + WIDE]

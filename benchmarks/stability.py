@@ -61,8 +61,10 @@ def rows() -> list[Row]:
         if tasks == "omniglot" or method != "step_norm"
     ]  # fmt: skip
     he = {"init": "he"}
-    more = [("mtnet", 5, {}), ("mtnet", 20, {}), ("meta_sgd", 20, {}), ("mtnet+rates", 5, {}), ("meta_sgd", 5, he),
-            ("mtnet", 1, {"inner_lr": 1.0})]  # fmt: skip
+    more: list[tuple[str, int, dict[str, Any]]] = [
+        ("mtnet", 5, {}), ("mtnet", 20, {}), ("meta_sgd", 20, {}), ("mtnet+rates", 5, {}), ("meta_sgd", 5, he),
+        ("mtnet", 1, {"inner_lr": 1.0}),
+    ]  # fmt: skip
     return grid + [
         Row(method, "sinusoid", steps, {**own, **clips})
         for method, steps, own in more for clips in ({}, UNCLIPPED)
