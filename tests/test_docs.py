@@ -182,7 +182,8 @@ def test_the_commands_of_a_page_are_those_of_the_parser(page, tmp_path, monkeypa
             continue
         features = experiment.has("encoder") and experiment.encoder  # building computes those of the training classes
         if not features and not experiment.tasks.startswith(("folder:", "table:")):
-            build(experiment)  # refuses unknown names, and what does not fit together
+            for each in experiment.parts.values() if experiment.picks else (experiment,):
+                build(each)  # refuses unknown names, and what does not fit together
         if command.run_settings.run is not None:
             begin(command.run_settings.run, experiment)
 

@@ -18,6 +18,7 @@ from fewstep.machine import distributed
 from fewstep.models import Choice, Trial
 from fewstep.reports import scores, write_report
 from fewstep.runs import Run, create_run, load, open_run, train_run
+from fewstep.runs.budget import Pace
 from fewstep.runs.outcome import Outcome, silent
 from fewstep.runs.pick import _part, _steps_within, _validated, _whole, pick_run
 from fewstep.serve import Client
@@ -211,8 +212,6 @@ def test_every_part_of_a_training_ends_with_a_validation(steps):
 
 
 def test_a_budget_is_divided_by_how_fast_members_are(monkeypatch):
-    from fewstep.runs.budget import Pace
-
     assert [_whole(count) for count in (1, 2, 4, 6)] == [1, 2, 2.5, 3]
     seconds = {"maml": (0.0, 1e-3), "mtnet": (1.0, 1e-2), "meta_sgd": (0.0, 1e-6)}  # of a validation, of a step
     paces = {name: Pace(0.0, 0.0, *each) for name, each in seconds.items()}
@@ -225,6 +224,24 @@ def test_a_budget_is_divided_by_how_fast_members_are(monkeypatch):
     assert _steps_within(parts, 11.25, said.append)["mtnet"] == pytest.approx(100, abs=5)  # 4 of 5 s for validations
     assert steps["meta_sgd"] == 60_000  # its own number
     assert len(said) == 6
+
+
+@pytest.mark.parametrize(("seconds", "members"), [(1.0, 1), (8.9, 2), (40.0, 3)])
+def test_members_that_a_budget_does_not_allow_are_left_out(seconds, members, monkeypatch):
+    now, said = [0.0], []
+
+    def measure(part, seconds):
+        now[0] += 1.0
+        return Pace(0.9, 0.1, 0.0, 0.01)
+
+    monkeypatch.setattr("fewstep.runs.pick.pace_of", measure)
+    monkeypatch.setattr("fewstep.runs.pick.time.monotonic", lambda: now[0])
+    parts = {name: Experiment(name, "sinusoid") for name in (A, B, C)}
+    steps = _steps_within(parts, seconds, said.append)
+    assert list(steps) == [A, B, C][:members]
+    assert ("Left out" in said[-1]) == (members < 3)
+    each = (seconds - members - 0.1 * members) / _whole(members)
+    assert steps[A] == pytest.approx(max(4, each / 0.01), abs=1)
 
 
 @pytest.mark.parametrize(("members", "message"), [

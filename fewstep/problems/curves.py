@@ -118,6 +118,6 @@ def _example(problem: Problem, max_shots: int) -> Callable[[int, int], Facts]:
 CURVES = Kind(
     "curve", tuple(TASKS), _problem, _options, lambda tasks: Perceptron, lambda tasks, method, given: {}, read_points,
     write_points, draw_curves, example=_example, describe=_describe,
-    members=("gaussian", *MEMBERS),
+    members=(*MEMBERS, "gaussian"),
 )  # fmt: skip
 OWN_CURVES = dataclasses.replace(CURVES, members=MEMBERS)  # whose y may have several numbers, or classes

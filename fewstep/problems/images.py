@@ -216,6 +216,6 @@ def _fields(batch: Batch, invert: bool) -> Facts:
 IMAGES_KIND: Kind = Kind(
     "images", (*IMAGES, _FOLDER), _problem, lambda tasks: FolderImages if _is_folder(tasks) else NamedImages,
     lambda tasks: Conv4, _defaults, _read, write_classes, draw_episodes, pin=_pin, features=True, heavy=True,
-    baselines=nearest_means, example=_example, members=("mtnet", "prototypes", "ridge", "meta_sgd"),
+    baselines=nearest_means, example=_example, members=("prototypes", "mtnet", "ridge", "meta_sgd"),
     encoded=lambda encoder: behind(ENCODED_IMAGES, encoder) if encoder else IMAGES_KIND,
 )  # fmt: skip

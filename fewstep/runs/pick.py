@@ -107,7 +107,7 @@ def _part(experiment: Experiment) -> int:
 
 
 def _planned(run: Run, say: Say) -> dict[str, Experiment]:
-    """The experiments of the members, with as many steps as fit into the time, if one was given."""
+    """The experiments of the members; if a time was given, of those that it is enough for, with the steps that fit."""
     parts, seconds = run.experiment.parts, run.experiment.seconds
     if not seconds:
         return {name: _validated(part, part.steps) for name, part in parts.items()}
@@ -115,7 +115,7 @@ def _planned(run: Run, say: Say) -> dict[str, Experiment]:
     if steps is None:
         steps = _steps_within(parts, seconds, say)
         write_json(run.path / PLAN, steps)
-    return {name: _validated(part, steps[name]) for name, part in parts.items()}
+    return {name: _validated(parts[name], steps[name]) for name in steps}
 
 
 def _validated(experiment: Experiment, steps: int) -> Experiment:
@@ -128,16 +128,25 @@ def _validated(experiment: Experiment, steps: int) -> Experiment:
 
 def _steps_within(parts: Mapping[str, Experiment], seconds: float, say: Say) -> dict[str, int]:
     """The steps of each member, at most its own number, for the same time if it goes to the end."""
-    begin, whole = time.monotonic(), _whole(len(parts))
-    paces = {}
+    begin, look = time.monotonic(), min(_LOOK, seconds / _whole(len(parts)) / 20)
+    paces: dict[str, Pace] = {}
     for number, (name, part) in enumerate(parts.items(), 1):
+        if _too_many(number, time.monotonic() - begin, seconds):
+            others = ", ".join(each.public_method for each in [*parts.values()][number - 1 :])
+            say(f"{seconds:.0f} seconds are enough for {number - 1} of {len(parts)} members. Left out: {others}.")
+            break
         say(f"Measuring how fast {part.public_method} trains, {number} of {len(parts)}.")
-        paces[name] = pace_of(part, min(_LOOK, seconds / whole / 20))
+        paces[name] = pace_of(part, look)
     rest = seconds - (time.monotonic() - begin) - sum(pace.compiling for pace in paces.values())
-    if rest < seconds / 10:
-        say(f"Of {seconds:.0f} seconds compiling takes all but {max(0.0, rest):.0f}. Give more, or fewer members.")
-    within = {name: _fitting(parts[name], pace, max(0.0, rest) / whole) for name, pace in paces.items()}
-    return {name: min(part.steps, max(_VALIDATIONS, within[name])) for name, part in parts.items()}
+    each = max(0.0, rest) / _whole(len(paces))
+    within = {name: _fitting(parts[name], pace, each) for name, pace in paces.items()}
+    return {name: min(parts[name].steps, max(_VALIDATIONS, within[name])) for name in paces}
+
+
+def _too_many(members: int, spent: float, seconds: float) -> bool:
+    """Whether to read and compile for so many members, for the measurement and again for the training, takes more than
+    half of the time, if it took so long for those before the last of them."""
+    return members > 1 and 2 * spent / (members - 1) * members > seconds / 2
 
 
 def _fitting(experiment: Experiment, pace: Pace, seconds: float) -> int:
