@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import image_episode, learner, linear, output
+from helpers import DATA, episode, image_episode, learner, linear, needs_omniglot, output
 from scipy.optimize import differential_evolution
 
 import fewstep
@@ -69,7 +69,11 @@ SAME = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SAME)
+OFTEN = ("fgsm", "pgd", "deepfool", "cw", "apgd", "square", "universal")
+often = lambda names: [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow]) for name in names]
+
+
+@pytest.mark.parametrize("name", often(SAME))
 def test_row_by_row_as_foolbox(name):
     ours, theirs, eps = SAME[name]
     moved = np.asarray(jax.jit(ours.perturb, static_argnums=1)(KEY, small_net, X, Y, Budget(eps or jnp.inf)))
@@ -89,7 +93,7 @@ ASCENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ASCENTS)
+@pytest.mark.parametrize("name", often(ASCENTS))
 def test_it_keeps_to_its_budget_and_a_budget_of_0_changes_nothing(name):
     attack = ASCENTS[name]
     fixed = jnp.arange(16) % 4 == 0
@@ -112,6 +116,7 @@ def test_more_steps_are_no_weaker_and_the_worst_is_kept(name):
     assert (many > attacks.margin(small_net(X), Y)).all()
 
 
+@pytest.mark.slow
 def test_a_black_box_is_behind_the_gradient():
     least = lambda attack: fooled(attack.perturb(KEY, small_net, X, Y, Budget(0.06))).sum()
     assert least(attacks.apgd(40, objective="margin")) >= least(attacks.square(100))
@@ -185,7 +190,7 @@ def few_shot(kind):
     return fewstep.gradient_learner(flat, rules.maml(0.1), losses.cross_entropy)
 
 
-@pytest.mark.parametrize("kind", ["prototypes", "ridge", "maml"])
+@pytest.mark.parametrize("kind", ["prototypes", pytest.param("ridge", marks=pytest.mark.slow), "maml"])
 def test_a_poisoned_support_teaches_the_wrong_thing(kind):
     each = few_shot(kind)
     meta, task = each.init(KEY), image_episode(1, shots=3, queries=4)
@@ -225,7 +230,7 @@ def test_flipped_labels_are_the_worst():
 def test_robust_training_is_the_gradient_at_attacked_queries():
     """By hand: the queries one step of 1.25 eps up the loss, from a random point of the ball."""
     each = learner(rules.maml(0.1))
-    meta, task = each.init(KEY), jax.tree.map(lambda leaf: leaf[None], image_less_episode())
+    meta, task = each.init(KEY), jax.tree.map(lambda leaf: leaf[None], episode(3))
     keys, weights = jax.random.split(KEY, 1), jnp.ones(1)
     plain = fewstep.unrolled(each)(meta, keys, task, weights)
     same = outers.robust(0.0, low=-9, high=9)(each)(meta, keys, task, weights)
@@ -238,14 +243,9 @@ def test_robust_training_is_the_gradient_at_attacked_queries():
         outers.robust(0.1, "fgms")
 
 
-def image_less_episode():
-    from helpers import episode
-
-    return episode(3)
-
-
+@needs_omniglot
 def test_the_command(capsys):
-    words = ("attack", "omniglot-mtnet-5way", "--n-tasks", 3, "--queries", 1, "--eps", "0", "0.2")
+    words = ("attack", "omniglot-mtnet-5way", "--data-dir", DATA, "--n-tasks", 3, "--queries", 1, "--eps", "0", "0.2")
     code, printed, _ = output(capsys, *words, "--with", "fgsm", "square", "--json")
     found = json.loads(printed)
     assert code == 0

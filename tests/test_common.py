@@ -63,7 +63,9 @@ def test_half_precision_is_kept(name):
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        pytest.param(n, 3, marks=pytest.mark.slow if n == "all links" or (" " in n and n not in RULES) else ())
+        pytest.param(
+            n, 3, marks=pytest.mark.slow if n in CONTAINED or n == "all links" or (" " in n and n not in RULES) else ()
+        )
         for n in VARIANTS
     ]
     + [("mtnet", 1)],

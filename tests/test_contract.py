@@ -155,7 +155,7 @@ def test_a_rule_starts_at_the_meta_learned_weights_and_moves(name):
 
 
 @every_learner
-@pytest.mark.parametrize("padding", PADDING)
+@pytest.mark.parametrize("padding", ["nan", pytest.param("numbers", marks=pytest.mark.slow)])
 def test_tasks_side_by_side_with_padding_are_each_alone(name, padding):
     """Under vmap, rows of weight 0 and a task of weight 0 change nothing; nothing compiles again for other tasks."""
     it, alone = subject(name), [subject(name).alone(seed) for seed in range(3)]

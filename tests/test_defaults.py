@@ -13,12 +13,13 @@ from fewstep.training import NotFinite
 from fewstep_studies.reproduce import STUDIES
 
 CLIPS = [
-    ("maml", {}, 100.0, 1.0),
+    ("maml", {}, 0.0, 1.0),
     ("mtnet", {"inner_steps": 5}, 20.0, 1.0),
+    ("mtnet", {"inner_steps": 2}, 50.0, 1.0),
     ("mamlpp", {}, 20.0, 1.0),
-    ("mnet", {"inner_steps": 0}, 100.0, 1.0),
-    ("meta_lstm", {}, 100.0, 0.25),
-    ("maml", {"clip_value": 1.0}, 100.0, 0.0),
+    ("mnet", {"inner_steps": 0}, 0.0, 1.0),
+    ("meta_lstm", {}, 0.0, 0.25),
+    ("maml", {"clip_value": 1.0}, 0.0, 0.0),
     ("maml", {"inner_optimizer": "adam"}, 0.0, 1.0),
     ("maml", {"inner_clip": 3.0, "clip_norm": 0.0}, 3.0, 0.0),
     ("reptile", {}, 0.0, 0.0),

@@ -39,6 +39,7 @@ EDITS = {
     "docs/faq.md": ('"jax_num_cpu_devices", 2', '"jax_num_cpu_devices", 3'),  # JAX has started, with three
     "docs/your-data.md": ("GroupKFold(5)", "GroupKFold(2)"),  # each of them is a training
 }
+LONG = ("docs/concepts.md", "docs/layerwise.md", "docs/faq.md", "docs/add-a-method.md", "docs/bring-your-model.md")
 
 
 class Block(NamedTuple):
@@ -59,8 +60,9 @@ def pages_with(*kinds: str) -> list[str]:
 
 
 def seldom(pages: Iterable[str]) -> list[Any]:
-    """Pages as parameters of a test. Those of the methods are alike: MT-net's stands for them, the rest are slow."""
-    often = lambda page: not page.startswith("docs/methods/") or page == "docs/methods/mtnet.md"
+    """Pages as parameters of a test. Those of the methods are alike: MT-net's stands for them. The rest are slow, and
+    so are some with long programs."""
+    often = lambda page: page in ("README.md", "docs/methods/mtnet.md") or not page.startswith(("docs/methods/", *LONG))
     return [pytest.param(page, marks=[] if often(page) else [pytest.mark.slow]) for page in pages]
 
 

@@ -95,8 +95,8 @@ class TestAnswers:
         expected = -np.average(density.mean(1), weights=query.weight)
         np.testing.assert_allclose(learner.loss(meta, KEY, Episode(support, query)), expected, rtol=1e-5)
 
-    @EACH
-    @pytest.mark.parametrize("classes", [False, True])
+    @pytest.mark.parametrize("name", ["np", pytest.param("anp", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("classes", [False, pytest.param(True, marks=pytest.mark.slow)])
     def test_the_gradient_is_that_of_finite_differences(self, name: str, classes: bool) -> None:
         with jax.enable_x64(True):
             learner, meta = small(name, 3, classes=classes)

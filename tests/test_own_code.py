@@ -103,7 +103,7 @@ def mine(tmp_path):
 
 
 # One run takes every name but the learner's from the file; the rule's file is changed, not gone.
-ALONE = ("rule", "link", "tasks", "outer", "loss", "network")
+ALONE = ("rule", "learner", "link", "tasks", "outer", "loss", "network")
 
 
 @pytest.mark.parametrize("use", [pytest.param(use, marks=pytest.mark.slow if use in ALONE else ()) for use in USES])

@@ -24,7 +24,7 @@ def shares(page, sentence):
     return [float(figure.strip("%")) for figure in page.locator("#text-bars .figure").all_inner_texts()]
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.slow)])
 def test_probabilities_move_while_you_type(browse, width):
     page = browse("texts", width=width)
     names, examples = page.locator("#labels input"), page.locator("#labels textarea")

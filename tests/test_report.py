@@ -116,6 +116,7 @@ class TestRuns:
         assert verdict.decision == "pooled"
         assert verdict.improvement == pytest.approx(0.0, abs=1e-4)
 
+    @pytest.mark.slow
     def test_others_may_bring_the_pooled_model_and_curves(self, home, capsys):
         if not (path := home / "size").exists():
             pytest.skip("made by the tests above")

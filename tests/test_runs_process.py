@@ -193,7 +193,9 @@ KINDS = {
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has nothing to spread tasks over")
-@pytest.mark.parametrize("kind", ["asked", pytest.param("table", marks=pytest.mark.slow), "images"])
+@pytest.mark.parametrize(
+    "kind", ["asked", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("table", "images"))]
+)
 def test_a_new_process_uses_its_devices(kind, tmp_path):
     """The number of devices in use, for each kind of tasks, chosen and asked for."""
     from PIL import Image

@@ -44,6 +44,7 @@ def server(tmp_path):
     assert made.end() == 0
 
 
+@pytest.mark.slow
 def test_a_cheap_request_is_answered_beside_24_of_the_largest(server):
     for body in (CHEAP, HEAVY):  # compiles
         assert send(server.url, body)[0] == 200

@@ -65,8 +65,8 @@ class InnerSteps:
     )  # fmt: skip
     inner_optimizer: Literal["sgd", "adam"] = option("sgd", "Optimizer on a task; adam is without momentum.")
     inner_clip: float = option(
-        100.0, "Clip the gradient on a task to this norm; 0: not at all. By default less with more inner steps: 100 "
-        "over their number.", min=0.0,
+        0.0, "Clip the gradient on a task to this norm; 0: not at all. By default 100 over the number of inner steps, "
+        "if they are several.", min=0.0,
     )  # fmt: skip
     remat: bool = option(
         False, "Compute inner steps again in the backward pass: each then costs memory for the adapted weights only."

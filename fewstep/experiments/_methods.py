@@ -196,7 +196,8 @@ def _start(factories: list[tuple[str, Callable[..., Rule]]], given: Values) -> V
     for name, _ in factories:
         own |= _USUAL.get(name, {})
     steps = given.get("inner_steps", own.get("inner_steps", InnerSteps.inner_steps))
-    return own | {"inner_clip": round(_INNER_NORMS / max(1, steps if isinstance(steps, int) else 1), 2)}
+    several = isinstance(steps, int) and steps > 1  # a single step is only as long as its gradient
+    return own | {"inner_clip": round(_INNER_NORMS / steps, 2) if several else 0.0}
 
 
 def _rule(factories: list[tuple[str, Callable[..., Rule]]], experiment: "Experiment") -> Rule:

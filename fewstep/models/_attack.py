@@ -67,6 +67,10 @@ def attack_model(model: Model, assault: Assault, say: Callable[[str], None] = la
             f"{experiment.tasks} has no classes of images, whose values have two ends, and attacks need both. Attack a "
             "run on omniglot, cifar-fs or folder:PATH, or call fewstep.attacks with bounds of your own."
         )
+    if assault.on == "support":
+        makers = {name: _known(name, POISONS) for name in assault.attacks}
+    else:
+        attacks = named_attacks(assault.attacks)
     shots, ways = assault.shots or experiment.shots, assault.ways or problem.ways
     setting = Setting(
         problem.tasks(shots, assault.queries, assault.split, ways), shots,
@@ -75,10 +79,8 @@ def attack_model(model: Model, assault: Assault, say: Callable[[str], None] = la
     )  # fmt: skip
     learner, meta, box = model.learner(ways), next(iter(model.finite.values())), Budget(0.0, *problem.ends)
     if assault.on == "support":
-        makers = {name: _known(name, POISONS) for name in assault.attacks}
         found = attack_supports(learner, meta, setting, makers, box, assault.eps, share=assault.share, say=say)
         return Attacked(found, [])
-    attacks = named_attacks(assault.attacks)
     checks = check_learner(learner, meta, setting, box)
     found = attack_queries(learner, meta, setting, attacks, box, assault.eps, say=say)
     return Attacked(found, checks + check_result(found, attacks))
