@@ -32,7 +32,9 @@ MEMBERS = ("metric", "prototypes", "ridge", "mtnet")  # of which `auto` keeps th
 _PREFIX = "encoder_"  # of an encoder's own options
 _OF_CENTER = 2000  # rows that the center of the features is taken from, where blocks must run for it
 _WITHOUT_MAP = ("metric", "logistic")
+_SCALES = {"metric": 8.0, "logistic": 8.0, "prototypes": 2.5, "matching": 2.5, "ridge": 35.0}
 _PLAIN = 8.0  # length of the features that baselines see
+_LENGTH = 8.0  # of features in tasks of 5 ways: a step makes logits of its square over the ways
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,10 +116,10 @@ def encoded_defaults(method: str, given: Values) -> dict[str, Value]:
     """Defaults of other options: trainings on features are short."""
     usual: dict[str, Value] = {
         "steps": 1000, "meta_batch": 4, "outer_lr": 1e-4, "schedule": "cosine", "validation_tasks": 200, "queries": 10,
-        "validation_ways": given.get("ways", Encoded.ways), "inner_lr": 1.0, "scale": 8.0, "keep": "best",
+        "validation_ways": given.get("ways", Encoded.ways), "inner_lr": 1.0, "keep": "best",
         "map": method not in _WITHOUT_MAP,
+        "scale": _SCALES.get(method, _LENGTH * (given.get("ways", Encoded.ways) / Encoded.ways) ** 0.5),
     }  # fmt: skip
-    usual |= {"prototypes": {"scale": 2.5}, "matching": {"scale": 2.5}, "ridge": {"scale": 35.0}}.get(method, {})
     every = max(1, given.get("steps", usual["steps"]) // 10)
     return usual | {"log_every": min(100, every), "validate_every": every}
 
