@@ -116,7 +116,7 @@ class Column:
             )
         if self.is_category:
             if strict:
-                self._check_categories(frame, values)
+                self._check_categories(frame, values, " To count it as none of these: `unknown_categories='allow'`.")
             return (values[:, None] == np.asarray(self.categories, object)[None]).astype(float)
         return np.where(empty[:, None], 0.0, self.numbers(values))
 
@@ -177,12 +177,12 @@ class Column:
         days = read_cells(frame, self.name, "date", self.date_order).values
         return weekday(days) if self.part == "weekday" else day_of_year(days)
 
-    def _check_categories(self, frame: Frame, values: np.ndarray) -> None:
+    def _check_categories(self, frame: Frame, values: np.ndarray, fix: str = "") -> None:
         strange = [row for row, cell in enumerate(values) if cell is not None and cell not in self.categories]
         if strange:
             raise FewstepError(
                 f"{frame.where(int(strange[0]))} holds {values[strange[0]]!r} in the column {self.name!r}, which no "
-                f"training task had. Known: {', '.join(self.categories)}."
+                f"training task had. Known: {', '.join(self.categories)}.{fix}"
             )
 
 
