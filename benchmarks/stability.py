@@ -1,7 +1,7 @@
 """Whether every method trains by its defaults, with 1, 5 and 20 inner steps: the table in docs/reproductions.md.
 
-python benchmarks/stability.py           trains what results/stability.json lacks
-python benchmarks/stability.py --table   writes its table in Markdown
+python benchmarks/stability.py           trains what results/stability.json lacks, and writes the table into the page
+python benchmarks/stability.py --table   only writes the table
 
 Small sizes: sine waves for 600 steps; a conv4 of 8 filters on characters of Omniglot for 200 steps of 4 tasks. Each row
 has the error on the validation tasks, after as many inner steps as in training, before any outer step and after the
@@ -12,6 +12,7 @@ those show what happens without the clips, and from other starts.
 import dataclasses
 import json
 import platform
+import re
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -29,11 +30,12 @@ from fewstep.rules import LINKS, RULES
 from fewstep.training import NotFinite
 
 OUT = Path(__file__).resolve().parent / "results" / "stability.json"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions.md"
 STEPS = (1, 5, 20)
 SAME = ("metric", "mask", "full_mask", "rates", "step_rates")  # links that are a rule under another name
 METHODS = (*RULES, *(link for link in LINKS if link not in (*RULES, *SAME)), *ALIASES)
 NORM = ("step_norm", "reptile")  # methods that need a normalization which tasks adapt
-UNCLIPPED = {"inner_clip": 0.0, "clip_norm": 0.0}
+UNCLIPPED: dict[str, Any] = {"inner_clip": 0.0, "clip_norm": 0.0}
 SIZES: dict[str, dict[str, Any]] = {
     "sinusoid": {"steps": 600, "seeds": 3, "validation_tasks": 100},
     "omniglot": {"steps": 200, "seeds": 1, "validation_tasks": 50, "filters": 8, "meta_batch": 4},
@@ -60,7 +62,7 @@ def rows() -> list[Row]:
         for steps in (5, 20, 1) for tasks in SIZES for method in METHODS
         if tasks == "omniglot" or method != "step_norm"
     ]  # fmt: skip
-    he = {"init": "he"}
+    he: dict[str, Any] = {"init": "he"}
     more: list[tuple[str, int, dict[str, Any]]] = [
         ("mtnet", 5, {}), ("mtnet", 20, {}), ("meta_sgd", 20, {}), ("mtnet+rates", 5, {}), ("meta_sgd", 5, he),
         ("mtnet", 1, {"inner_lr": 1.0}),
@@ -135,7 +137,7 @@ class Options:
     """The stability of every method by its defaults."""
 
     table: bool = False
-    """Only write the table."""
+    """Only write the table into the page."""
     only: tuple[str, ...] = ()
     """Tasks to take (default: all)."""
     out: Path = OUT
@@ -152,7 +154,10 @@ def main(options: Options) -> None:
         print(json.dumps(result), flush=True)
         ordered = [known[_key(each.key)] for each in rows() if _key(each.key) in known]
         write_json(options.out, about() | {"rows": ordered})
-    print(table([known[_key(each.key)] for each in rows() if _key(each.key) in known]))
+    written = table([known[_key(each.key)] for each in rows() if _key(each.key) in known])
+    marked = re.compile(r"(<!-- stability -->\n).*?(<!-- end -->)", re.S)
+    page = marked.sub(lambda found: found[1] + written + "\n" + found[2], PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def _key(row: dict[str, Any]) -> str:
