@@ -32,6 +32,7 @@ def take(folder: Path, name: str = "") -> None:
     home = RESULTS / (name or result["name"])
     new = home.with_name(f"{home.name}.new")
     shutil.rmtree(new, ignore_errors=True)
+    (folder / "figures").mkdir(exist_ok=True)  # a study that nothing can be drawn of yet has none
     shutil.copytree(folder / "figures", new)
     if _is_by_row(result) and (home / "result.json").exists():
         _keep_other_rows(home, new, result)
