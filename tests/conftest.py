@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,14 @@ gc.set_threshold(200_000, 100, 1000)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Linux gives a process 65,530 memory maps, and each compiled program takes some: with no room for one more, it crashes.
 _MAPS, _MANY = Path("/proc/self/maps"), 25_000
+
+
+@pytest.fixture(autouse=True)
+def forget_data_folder():
+    """A folder that one test looks in for data is none of the next one's business."""
+    yield
+    if (data := sys.modules.get("fewstep.data")) is not None:
+        data.look_in(None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -272,19 +272,19 @@ def test_adapting_a_loaded_run(finished):
     with pytest.raises(FewstepError, match="The support's x has 2 columns and the run was trained with 1"):
         adapt(model, batch(np.ones((2, 2)), [1.0, 2.0]))
     with pytest.raises(FewstepError, match="not finite after 60 inner steps"):
-        adapt(model, batch([3e18, 1.0], [3e38, 0.5]), steps=60).answer(x)
+        adapt(model, batch([3e18, 1.0], [1e18, 0.5]), steps=60).answer(x)
 
 
 @pytest.mark.parametrize(
     ("method", "links"),
     [
         ("mtnet", "metric+sgd+mask"),
-        ("mtnet+rates", "metric+sgd+mask+rates"),
-        ("metric+mask+rates", "metric+sgd+mask+rates"),
+        ("mtnet+rates", "metric+mask+rates"),
+        ("metric+mask+rates", "metric+mask+rates"),
         ("metric+mask", "metric+sgd+mask"),
-        ("maml+rates", "sgd+rates"),
+        ("maml+rates", "rates"),
         ("mtnet-full", "metric+sgd+full_mask"),
-        ("meta-sgd", "sgd+rates"),
+        ("meta-sgd", "rates"),
         ("anil+metric", "choice+metric+sgd"),
         ("fomaml", "sgd"),
         ("reptile", "optimizer"),
