@@ -44,7 +44,7 @@ class AttackRun:
     share: float = 1.0
     """Of a support, the share of each class that is perturbed, at least one row."""
     shots: Annotated[int | None, NO_HINT] = None
-    """Images a class is learned from (default: as in training)."""
+    """Images of each class to learn from (default: as in training)."""
     ways: Annotated[int | None, NO_HINT] = None
     """Classes of a task (default: as in training)."""
     queries: int = 5
