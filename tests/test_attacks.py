@@ -266,6 +266,7 @@ def test_the_command(capsys):
         (("--eps", "-1"), "Give 0 or more"),
         (("--eps", "x"), "such as 0.03 or 8/255"),
         (("--on", "support", "--with", "cw"), "Unknown attack 'cw'"),
+        (("--on", "support", "--queries", 1), "takes 2 queries of each class or more"),
     ],
 )
 def test_mistakes_are_one_clear_line(words, message, capsys):

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from fewstep._errors import unknown
 from fewstep.attacks._attack import Budget, Norm, over
@@ -28,6 +28,11 @@ def size_of(delta: Array, budget: Budget, norm: Norm) -> Float[Array, " rows"]:
     if norm == "l0":
         return (jnp.abs(delta).sum(axis=-1).reshape(delta.shape[0], -1) > 0).sum(axis=1).astype(delta.dtype)
     return jnp.abs(flat).max(axis=1) if norm == "linf" else jnp.sqrt(jnp.square(flat).sum(axis=1))
+
+
+def within(x: Array, moved: Array, budget: Budget, norm: Norm) -> Bool[Array, " rows"]:
+    """Which rows lie within the budget."""
+    return size_of(moved - x, budget, norm) <= budget.eps
 
 
 def project(x: Array, moved: Array, budget: Budget, norm: Norm) -> Array:

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Key
 
 from fewstep.attacks._attack import Answers, Attack, Budget, Values, margin, over
-from fewstep.attacks._ball import of_row, size_of
+from fewstep.attacks._ball import of_row, within
 
 _INSIDE = 0.999999  # of the range: tanh reaches its ends nowhere
 
@@ -78,11 +78,6 @@ def cw(
         values = lambda value: jnp.full(x.shape[0], value, x.dtype)
         begin = _Search(values(constant), values(0.0), values(jnp.inf), x, values(jnp.inf))
         found, _ = jax.lax.scan(search, begin, length=searches)
-        return jnp.where(over(within(x, found.best, budget), x), found.best, x)
+        return jnp.where(over(within(x, found.best, budget, "l2"), x), found.best, x)
 
     return Attack(perturb, "l2")
-
-
-def within(x: Array, moved: Array, budget: Budget, norm: str = "l2") -> Array:
-    """Which rows lie within the budget."""
-    return size_of(moved - x, budget, "linf" if norm == "linf" else "l2") <= budget.eps

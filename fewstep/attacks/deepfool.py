@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from fewstep.attacks._attack import Answers, Attack, Budget, Norm, over
-from fewstep.attacks._ball import check_ball, of_row
-from fewstep.attacks.cw import within
+from fewstep.attacks._ball import check_ball, of_row, within
 
 _TINY = 1e-12
 

@@ -67,6 +67,11 @@ def attack_model(model: Model, assault: Assault, say: Callable[[str], None] = la
             f"{experiment.tasks} has no classes of images, whose values have two ends, and attacks need both. Attack a "
             "run on omniglot, cifar-fs or folder:PATH, or call fewstep.attacks with bounds of your own."
         )
+    if assault.on == "support" and (assault.queries < 2 or not 0 < assault.share <= 1):
+        raise FewstepError(
+            f"`queries` is {assault.queries} and `share` is {assault.share}. A poisoned support takes 2 queries of "
+            "each class or more, half of them to evaluate on, and a share above 0, at most 1."
+        )
     if assault.on == "support":
         makers = {name: _known(name, POISONS) for name in assault.attacks}
     else:
